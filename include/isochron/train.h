@@ -108,7 +108,6 @@ typedef struct iso_train_options {
     const uint32_t *throttle;     /* relative speeds of the workers, 8:4:2:1; the largest is full speed. NULL: none */
     uint32_t throttle_count;      /* fewer than workers: the list begins again */
     iso_isa isa;
-    const char *init;             /* a model file or a run folder whose weights are the start, or NULL */
     const iso_observer *observer; /* may be NULL */
     uint32_t progress_per_second; /* 0: 10 */
     const atomic_int *stop;       /* not 0: abandon the round in flight, save the last border, return; a signal handler may

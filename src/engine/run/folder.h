@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The run folder: who may use it, and how its files are written.
+ *
+ * Place: engine. Everything a run writes goes through here, relative to one open folder, so that a kill or a full disk at any
+ * moment leaves each file either as it was or complete:
+ *   replace   temporary file in the same folder -> write -> fsync -> close -> rename -> fsync of the folder
+ *   append    journals (metrics.jsonl): whole lines; what a kill left of the last one is cut off at resume
+ * Invariant: between iso_folder_open and _close no other process has the folder open for a run (flock on the folder).
+ * Thread: one at a time. */
+#ifndef ISO_ENGINE_RUN_FOLDER_H
+#define ISO_ENGINE_RUN_FOLDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "isochron/train.h"
+
+typedef enum iso_folder_mode {
+    ISO_FOLDER_NEW,    /* must be absent or empty */
+    ISO_FOLDER_FORCE,  /* files that a run writes are removed, others stay */
+    ISO_FOLDER_RESUME, /* an earlier run's folder, an empty or an absent one */
+} iso_folder_mode;
+
+typedef struct iso_folder {
+    int fd;                  /* -1: closed */
+    char *path;              /* as the user spelled it, for messages */
+    const iso_alloc *alloc;
+    const iso_train_faults *faults; /* may be NULL */
+    bool made;               /* this call made it: removed again if nothing was put into it */
+    bool unlocked;           /* the file system has no locks: the caller warns */
+} iso_folder;
+
+/* Opens the run folder, making it and its parents when absent, locks it, sweeps left-over temporary files and proves that files
+ * can be written. Errors: ISO_E_BUSY (in use; not empty; holds other things than a run), ISO_E_IO (names the path that is in
+ * the way), ISO_E_NOMEM. On an error *f is closed. */
+int iso_folder_open(iso_folder *f, const char *path, iso_folder_mode mode, const iso_train_faults *faults, const iso_alloc *a, iso_error *e);
+
+/* Unlocks; removes the folder again if iso_folder_open made it and it is still empty. A closed one is fine. */
+void iso_folder_close(iso_folder *f);
+
+/* ---- reading ---- */
+
+/* Whether the folder has this file. */
+bool iso_folder_has(const iso_folder *f, const char *name);
+
+/* Whole file into a block of f->alloc (NUL added after the last byte). Errors: ISO_E_IO (absent too), ISO_E_FORMAT when it is longer
+ * than limit, ISO_E_NOMEM. */
+int iso_folder_read(const iso_folder *f, const char *name, size_t limit, unsigned char **bytes, size_t *size, iso_error *e);
+
+/* Checkpoint rounds present (by name), newest first; a block of f->alloc. */
+int iso_folder_checkpoints(const iso_folder *f, uint64_t **rounds, size_t *count, iso_error *e);
+
+#define ISO_CHECKPOINT_NAME_MAX 64u
+void iso_checkpoint_name(uint64_t round, char out[ISO_CHECKPOINT_NAME_MAX]);
+
+/* ---- replacing a file ---- */
+
+typedef struct iso_replace {
+    iso_folder *folder;
+    int fd;                  /* -1: none */
+    char name[ISO_CHECKPOINT_NAME_MAX], temporary[ISO_CHECKPOINT_NAME_MAX + 8];
+} iso_replace;
+
+/* _begin, any number of _write, then _commit or _abort. After an error the temporary file is gone, the old file stands, and only
+ * _abort (no effect) is left to call. Errors: ISO_E_IO with the path and the reason. */
+int iso_replace_begin(iso_replace *r, iso_folder *f, const char *name, iso_error *e);
+int iso_replace_write(iso_replace *r, const void *bytes, size_t size, iso_error *e);
+int iso_replace_commit(iso_replace *r, iso_error *e);
+void iso_replace_abort(iso_replace *r);
+
+/* The three in one. */
+int iso_folder_put(iso_folder *f, const char *name, const void *bytes, size_t size, iso_error *e);
+
+/* Removes a file; absent is fine. */
+int iso_folder_remove(iso_folder *f, const char *name, iso_error *e);
+
+/* ---- journals ---- */
+
+typedef struct iso_journal {
+    iso_folder *folder;
+    int fd;                  /* -1: none */
+    char name[ISO_CHECKPOINT_NAME_MAX];
+} iso_journal;
+
+/* Opens for appending (made when absent) and cuts the file to its first `keep` bytes. */
+int iso_journal_open(iso_journal *j, iso_folder *f, const char *name, uint64_t keep, iso_error *e);
+int iso_journal_append(iso_journal *j, const void *bytes, size_t size, iso_error *e);
+int iso_journal_sync(iso_journal *j, iso_error *e);
+/* Close errors are reported (a network file system tells of a full disk here). A closed one is fine. */
+int iso_journal_close(iso_journal *j, iso_error *e);
+
+/* ISO_E_IO: "FOLDER/NAME: what: reason of the errno value". */
+int iso_folder_error(const iso_folder *f, const char *name, const char *what, int errno_value, iso_error *e);
+
+#endif

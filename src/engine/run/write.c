@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Writing into the run folder: files that appear whole or not at all, and journals. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/run/folder.h"
+
+/* The planted fault of a step, 0 without one. */
+static int planted(const iso_folder *f, iso_file_step step, const char *name)
+{
+    return f->faults && f->faults->file ? f->faults->file(f->faults->context, step, name) : 0;
+}
+
+static int write_all(const iso_folder *f, int fd, const char *name, const void *bytes, size_t size)
+{
+    const unsigned char *at = bytes;
+    int why = planted(f, ISO_FILE_WRITE, name);
+    while (why == 0 && size > 0) {
+        ssize_t n = write(fd, at, size);
+        if (n < 0) {
+            if (errno != EINTR)
+                why = errno;
+        } else if (n == 0) {
+            why = ENOSPC; /* a write that takes nothing would go on for ever */
+        } else {
+            at += n;
+            size -= (size_t)n;
+        }
+    }
+    return why;
+}
+
+static int sync_file(const iso_folder *f, int fd, const char *name)
+{
+    int why = planted(f, ISO_FILE_SYNC, name);
+    while (why == 0 && fsync(fd) != 0)
+        if (errno != EINTR)
+            why = errno;
+    return why == EINVAL || why == ENOTSUP ? 0 : why; /* pipes and special files cannot be synced */
+}
+
+/* The descriptor is closed in any case. */
+static int close_file(const iso_folder *f, int fd, const char *name)
+{
+    int why = planted(f, ISO_FILE_CLOSE, name);
+    if (close(fd) != 0 && errno != EINTR && why == 0)
+        why = errno;
+    return why;
+}
+
+static int sync_folder(const iso_folder *f)
+{
+    int why = planted(f, ISO_FILE_SYNC_FOLDER, "");
+    while (why == 0 && fsync(f->fd) != 0)
+        if (errno != EINTR)
+            why = errno;
+    return why == EINVAL || why == ENOTSUP ? 0 : why;
+}
+
+static int replace_failed(iso_replace *r, const char *what, int why, iso_error *e)
+{
+    iso_replace_abort(r);
+    return iso_folder_error(r->folder, r->name, what, why, e);
+}
+
+int iso_replace_begin(iso_replace *r, iso_folder *f, const char *name, iso_error *e)
+{
+    *r = (iso_replace){.folder = f, .fd = -1};
+    snprintf(r->name, sizeof r->name, "%s", name);
+    snprintf(r->temporary, sizeof r->temporary, ".%s.tmp", name);
+    int why = planted(f, ISO_FILE_OPEN, name);
+    if (why == 0) {
+        r->fd = openat(f->fd, r->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+        why = r->fd < 0 ? errno : 0;
+    }
+    return why ? replace_failed(r, "cannot be made", why, e) : 0;
+}
+
+int iso_replace_write(iso_replace *r, const void *bytes, size_t size, iso_error *e)
+{
+    int why = r->fd < 0 ? EBADF : write_all(r->folder, r->fd, r->name, bytes, size);
+    return why ? replace_failed(r, "writing failed", why, e) : 0;
+}
+
+int iso_replace_commit(iso_replace *r, iso_error *e)
+{
+    const iso_folder *f = r->folder;
+    int why = r->fd < 0 ? EBADF : sync_file(f, r->fd, r->name);
+    if (why)
+        return replace_failed(r, "writing to the disk failed", why, e);
+    int fd = r->fd;
+    r->fd = -1;
+    why = close_file(f, fd, r->name);
+    if (why == 0) {
+        why = planted(f, ISO_FILE_RENAME, r->name);
+        if (why == 0 && renameat(f->fd, r->temporary, f->fd, r->name) != 0)
+            why = errno;
+    }
+    if (why) {
+        unlinkat(f->fd, r->temporary, 0);
+        return iso_folder_error(f, r->name, "closing or renaming failed", why, e);
+    }
+    why = sync_folder(f);
+    return why ? iso_folder_error(f, r->name, "writing the folder to the disk failed", why, e) : 0;
+}
+
+void iso_replace_abort(iso_replace *r)
+{
+    if (r->fd < 0)
+        return;
+    close(r->fd);
+    r->fd = -1;
+    unlinkat(r->folder->fd, r->temporary, 0);
+}
+
+int iso_folder_put(iso_folder *f, const char *name, const void *bytes, size_t size, iso_error *e)
+{
+    iso_replace r;
+    int result = iso_replace_begin(&r, f, name, e);
+    if (result == 0)
+        result = iso_replace_write(&r, bytes, size, e);
+    if (result == 0)
+        result = iso_replace_commit(&r, e);
+    return result;
+}
+
+int iso_folder_remove(iso_folder *f, const char *name, iso_error *e)
+{
+    int why = planted(f, ISO_FILE_REMOVE, name);
+    if (why == 0 && unlinkat(f->fd, name, 0) != 0 && errno != ENOENT)
+        why = errno;
+    return why ? iso_folder_error(f, name, "cannot be removed", why, e) : 0;
+}
+
+int iso_journal_open(iso_journal *j, iso_folder *f, const char *name, uint64_t keep, iso_error *e)
+{
+    *j = (iso_journal){.folder = f, .fd = -1};
+    snprintf(j->name, sizeof j->name, "%s", name);
+    int why = planted(f, ISO_FILE_OPEN, name);
+    if (why == 0) {
+        j->fd = openat(f->fd, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
+        if (j->fd < 0 || ftruncate(j->fd, (off_t)keep) != 0)
+            why = errno;
+    }
+    if (why) {
+        if (j->fd >= 0)
+            close(j->fd);
+        j->fd = -1;
+        return iso_folder_error(f, name, "cannot be opened for writing", why, e);
+    }
+    return 0;
+}
+
+int iso_journal_append(iso_journal *j, const void *bytes, size_t size, iso_error *e)
+{
+    int why = write_all(j->folder, j->fd, j->name, bytes, size);
+    return why ? iso_folder_error(j->folder, j->name, "writing failed", why, e) : 0;
+}
+
+int iso_journal_sync(iso_journal *j, iso_error *e)
+{
+    int why = sync_file(j->folder, j->fd, j->name);
+    return why ? iso_folder_error(j->folder, j->name, "writing to the disk failed", why, e) : 0;
+}
+
+int iso_journal_close(iso_journal *j, iso_error *e)
+{
+    if (j->fd < 0)
+        return 0;
+    int fd = j->fd;
+    j->fd = -1;
+    int why = close_file(j->folder, fd, j->name);
+    return why ? iso_folder_error(j->folder, j->name, "closing failed", why, e) : 0;
+}
