@@ -18,7 +18,7 @@ static const char *const own_files[] = {"job.yaml",          "metrics.jsonl",   
 
 static const char checkpoint_head[] = "checkpoint-", checkpoint_tail[] = ".safetensors";
 
-int iso_folder_error(const iso_folder *f, const char *name, const char *what, int errno_value, iso_error *e)
+int iso_run_error(const iso_run *f, const char *name, const char *what, int errno_value, iso_error *e)
 {
     char reason[128];
     const char *text = strerror_r(errno_value, reason, sizeof reason);
@@ -66,7 +66,7 @@ static bool is_temporary(const char *name)
 }
 
 /* Calls each(context, name) for every entry but "." and ".."; stops at its first result that is not 0 and returns it. */
-static int each_entry(const iso_folder *f, int (*each)(void *context, const char *name), void *context, iso_error *e)
+static int each_entry(const iso_run *f, int (*each)(void *context, const char *name), void *context, iso_error *e)
 {
     int fd = openat(f->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -74,7 +74,7 @@ static int each_entry(const iso_folder *f, int (*each)(void *context, const char
         int why = errno;
         if (fd >= 0)
             close(fd);
-        return iso_folder_error(f, "", "the folder cannot be listed", why, e);
+        return iso_run_error(f, "", "the folder cannot be listed", why, e);
     }
     int result = 0;
     for (struct dirent *entry; result == 0 && (entry = readdir(dir));)
@@ -85,7 +85,7 @@ static int each_entry(const iso_folder *f, int (*each)(void *context, const char
 }
 
 typedef struct census {
-    iso_folder *folder;
+    iso_run *folder;
     bool remove_results;
     uint32_t results, others;
     char other[256]; /* one of the others */
@@ -97,7 +97,7 @@ static int count_and_sweep(void *context, const char *name)
     census *c = context;
     bool temporary = is_temporary(name), result = is_result(name);
     if (temporary || (result && c->remove_results))
-        return iso_folder_remove(c->folder, name, c->e);
+        return iso_run_remove(c->folder, name, c->e);
     if (result)
         c->results++;
     else if (c->others++ == 0)
@@ -128,7 +128,7 @@ static int make_folders(const char *path, char *work, bool *made, iso_error *e)
     return 0;
 }
 
-static int lock(iso_folder *f, iso_error *e)
+static int lock(iso_run *f, iso_error *e)
 {
     while (flock(f->fd, LOCK_EX | LOCK_NB) != 0) {
         if (errno == EINTR)
@@ -141,16 +141,16 @@ static int lock(iso_folder *f, iso_error *e)
     return 0;
 }
 
-static int examine(iso_folder *f, iso_folder_mode mode, iso_error *e)
+static int examine(iso_run *f, iso_run_mode mode, iso_error *e)
 {
-    census c = {.folder = f, .remove_results = mode == ISO_FOLDER_FORCE, .e = e};
+    census c = {.folder = f, .remove_results = mode == ISO_RUN_FORCE, .e = e};
     int result = each_entry(f, count_and_sweep, &c, e);
     if (result)
         return result;
-    if (mode == ISO_FOLDER_NEW && c.results + c.others > 0)
+    if (mode == ISO_RUN_NEW && c.results + c.others > 0)
         return iso_error_set(e, ISO_E_BUSY, "%s is not empty (%s): give another --out, --resume to go on with it, or --force to replace it",
                              f->path, c.results ? "it holds a run" : c.other);
-    if (mode == ISO_FOLDER_RESUME && c.results == 0 && c.others > 0)
+    if (mode == ISO_RUN_RESUME && c.results == 0 && c.others > 0)
         return iso_error_set(e, ISO_E_BUSY, "%s holds no run to resume (but %s); give the run's own folder", f->path, c.other);
     iso_replace trial;
     result = iso_replace_begin(&trial, f, "write-test", e);
@@ -160,9 +160,9 @@ static int examine(iso_folder *f, iso_folder_mode mode, iso_error *e)
     return result;
 }
 
-int iso_folder_open(iso_folder *f, const char *path, iso_folder_mode mode, const iso_train_faults *faults, const iso_alloc *a, iso_error *e)
+int iso_run_open(iso_run *f, const char *path, iso_run_mode mode, const iso_train_faults *faults, const iso_alloc *a, iso_error *e)
 {
-    *f = (iso_folder){.fd = -1, .alloc = a, .faults = faults};
+    *f = (iso_run){.fd = -1, .alloc = a, .faults = faults};
     if (!*path)
         return iso_error_set(e, ISO_E_ARGUMENT, "the run folder has no name; give one with --out DIR");
     f->path = iso_strdup(a, path);
@@ -174,33 +174,33 @@ int iso_folder_open(iso_folder *f, const char *path, iso_folder_mode mode, const
     if (result == 0) {
         f->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (f->fd < 0)
-            result = iso_folder_error(f, "", "the run folder cannot be opened", errno, e);
+            result = iso_run_error(f, "", "the run folder cannot be opened", errno, e);
     }
     if (result == 0)
         result = lock(f, e);
     if (result == 0)
         result = examine(f, mode, e);
     if (result)
-        iso_folder_close(f);
+        iso_run_close(f);
     return result;
 }
 
-void iso_folder_close(iso_folder *f)
+void iso_run_close(iso_run *f)
 {
     if (f->fd >= 0)
         close(f->fd);
     if (f->made)
         rmdir(f->path); /* fails, as it should, once something is in it */
     iso_free(f->alloc, f->path);
-    *f = (iso_folder){.fd = -1, .alloc = f->alloc};
+    *f = (iso_run){.fd = -1, .alloc = f->alloc};
 }
 
-bool iso_folder_has(const iso_folder *f, const char *name)
+bool iso_run_has(const iso_run *f, const char *name)
 {
     return faccessat(f->fd, name, F_OK, 0) == 0;
 }
 
-int iso_folder_read(const iso_folder *f, const char *name, size_t limit, unsigned char **bytes, size_t *size, iso_error *e)
+int iso_run_read(const iso_run *f, const char *name, size_t limit, unsigned char **bytes, size_t *size, iso_error *e)
 {
     *bytes = NULL;
     *size = 0;
@@ -210,7 +210,7 @@ int iso_folder_read(const iso_folder *f, const char *name, size_t limit, unsigne
         int why = errno;
         if (fd >= 0)
             close(fd);
-        return iso_folder_error(f, name, "cannot be opened", why, e);
+        return iso_run_error(f, name, "cannot be opened", why, e);
     }
     int result = 0;
     size_t length = (size_t)info.st_size;
@@ -227,7 +227,7 @@ int iso_folder_read(const iso_folder *f, const char *name, size_t limit, unsigne
         else if (n == 0)
             result = iso_error_set(e, ISO_E_IO, "%s/%s: became shorter while it was read", f->path, name);
         else if (errno != EINTR)
-            result = iso_folder_error(f, name, "reading failed", errno, e);
+            result = iso_run_error(f, name, "reading failed", errno, e);
     }
     close(fd);
     if (result) {
@@ -263,7 +263,7 @@ static int newest_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-int iso_folder_checkpoints(const iso_folder *f, uint64_t **rounds, size_t *count, iso_error *e)
+int iso_run_checkpoints(const iso_run *f, uint64_t **rounds, size_t *count, iso_error *e)
 {
     *rounds = NULL;
     *count = 0;

@@ -5,7 +5,7 @@
  * moment leaves each file either as it was or complete:
  *   replace   temporary file in the same folder -> write -> fsync -> close -> rename -> fsync of the folder
  *   append    journals (metrics.jsonl): whole lines; what a kill left of the last one is cut off at resume
- * Invariant: between iso_folder_open and _close no other process has the folder open for a run (flock on the folder).
+ * Invariant: between iso_run_open and _close no other process has the folder open for a run (flock on the folder).
  * Thread: one at a time. */
 #ifndef ISO_ENGINE_RUN_FOLDER_H
 #define ISO_ENGINE_RUN_FOLDER_H
@@ -16,40 +16,40 @@
 
 #include "isochron/train.h"
 
-typedef enum iso_folder_mode {
-    ISO_FOLDER_NEW,    /* must be absent or empty */
-    ISO_FOLDER_FORCE,  /* files that a run writes are removed, others stay */
-    ISO_FOLDER_RESUME, /* an earlier run's folder, an empty or an absent one */
-} iso_folder_mode;
+typedef enum iso_run_mode {
+    ISO_RUN_NEW,    /* must be absent or empty */
+    ISO_RUN_FORCE,  /* files that a run writes are removed, others stay */
+    ISO_RUN_RESUME, /* an earlier run's folder, an empty or an absent one */
+} iso_run_mode;
 
-typedef struct iso_folder {
+typedef struct iso_run {
     int fd;                  /* -1: closed */
     char *path;              /* as the user spelled it, for messages */
     const iso_alloc *alloc;
     const iso_train_faults *faults; /* may be NULL */
     bool made;               /* this call made it: removed again if nothing was put into it */
     bool unlocked;           /* the file system has no locks: the caller warns */
-} iso_folder;
+} iso_run;
 
 /* Opens the run folder, making it and its parents when absent, locks it, sweeps left-over temporary files and proves that files
  * can be written. Errors: ISO_E_BUSY (in use; not empty; holds other things than a run), ISO_E_IO (names the path that is in
  * the way), ISO_E_NOMEM. On an error *f is closed. */
-int iso_folder_open(iso_folder *f, const char *path, iso_folder_mode mode, const iso_train_faults *faults, const iso_alloc *a, iso_error *e);
+int iso_run_open(iso_run *f, const char *path, iso_run_mode mode, const iso_train_faults *faults, const iso_alloc *a, iso_error *e);
 
-/* Unlocks; removes the folder again if iso_folder_open made it and it is still empty. A closed one is fine. */
-void iso_folder_close(iso_folder *f);
+/* Unlocks; removes the folder again if iso_run_open made it and it is still empty. A closed one is fine. */
+void iso_run_close(iso_run *f);
 
 /* ---- reading ---- */
 
 /* Whether the folder has this file. */
-bool iso_folder_has(const iso_folder *f, const char *name);
+bool iso_run_has(const iso_run *f, const char *name);
 
 /* Whole file into a block of f->alloc (NUL added after the last byte). Errors: ISO_E_IO (absent too), ISO_E_FORMAT when it is longer
  * than limit, ISO_E_NOMEM. */
-int iso_folder_read(const iso_folder *f, const char *name, size_t limit, unsigned char **bytes, size_t *size, iso_error *e);
+int iso_run_read(const iso_run *f, const char *name, size_t limit, unsigned char **bytes, size_t *size, iso_error *e);
 
 /* Checkpoint rounds present (by name), newest first; a block of f->alloc. */
-int iso_folder_checkpoints(const iso_folder *f, uint64_t **rounds, size_t *count, iso_error *e);
+int iso_run_checkpoints(const iso_run *f, uint64_t **rounds, size_t *count, iso_error *e);
 
 #define ISO_CHECKPOINT_NAME_MAX 64u
 void iso_checkpoint_name(uint64_t round, char out[ISO_CHECKPOINT_NAME_MAX]);
@@ -57,40 +57,40 @@ void iso_checkpoint_name(uint64_t round, char out[ISO_CHECKPOINT_NAME_MAX]);
 /* ---- replacing a file ---- */
 
 typedef struct iso_replace {
-    iso_folder *folder;
+    iso_run *folder;
     int fd;                  /* -1: none */
     char name[ISO_CHECKPOINT_NAME_MAX], temporary[ISO_CHECKPOINT_NAME_MAX + 8];
 } iso_replace;
 
 /* _begin, any number of _write, then _commit or _abort. After an error the temporary file is gone, the old file stands, and only
  * _abort (no effect) is left to call. Errors: ISO_E_IO with the path and the reason. */
-int iso_replace_begin(iso_replace *r, iso_folder *f, const char *name, iso_error *e);
+int iso_replace_begin(iso_replace *r, iso_run *f, const char *name, iso_error *e);
 int iso_replace_write(iso_replace *r, const void *bytes, size_t size, iso_error *e);
 int iso_replace_commit(iso_replace *r, iso_error *e);
 void iso_replace_abort(iso_replace *r);
 
 /* The three in one. */
-int iso_folder_put(iso_folder *f, const char *name, const void *bytes, size_t size, iso_error *e);
+int iso_run_put(iso_run *f, const char *name, const void *bytes, size_t size, iso_error *e);
 
 /* Removes a file; absent is fine. */
-int iso_folder_remove(iso_folder *f, const char *name, iso_error *e);
+int iso_run_remove(iso_run *f, const char *name, iso_error *e);
 
 /* ---- journals ---- */
 
 typedef struct iso_journal {
-    iso_folder *folder;
+    iso_run *folder;
     int fd;                  /* -1: none */
     char name[ISO_CHECKPOINT_NAME_MAX];
 } iso_journal;
 
 /* Opens for appending (made when absent) and cuts the file to its first `keep` bytes. */
-int iso_journal_open(iso_journal *j, iso_folder *f, const char *name, uint64_t keep, iso_error *e);
+int iso_journal_open(iso_journal *j, iso_run *f, const char *name, uint64_t keep, iso_error *e);
 int iso_journal_append(iso_journal *j, const void *bytes, size_t size, iso_error *e);
 int iso_journal_sync(iso_journal *j, iso_error *e);
 /* Close errors are reported (a network file system tells of a full disk here). A closed one is fine. */
 int iso_journal_close(iso_journal *j, iso_error *e);
 
 /* ISO_E_IO: "FOLDER/NAME: what: reason of the errno value". */
-int iso_folder_error(const iso_folder *f, const char *name, const char *what, int errno_value, iso_error *e);
+int iso_run_error(const iso_run *f, const char *name, const char *what, int errno_value, iso_error *e);
 
 #endif

@@ -9,12 +9,12 @@
 #include "engine/run/folder.h"
 
 /* The planted fault of a step, 0 without one. */
-static int planted(const iso_folder *f, iso_file_step step, const char *name)
+static int planted(const iso_run *f, iso_file_step step, const char *name)
 {
     return f->faults && f->faults->file ? f->faults->file(f->faults->context, step, name) : 0;
 }
 
-static int write_all(const iso_folder *f, int fd, const char *name, const void *bytes, size_t size)
+static int write_all(const iso_run *f, int fd, const char *name, const void *bytes, size_t size)
 {
     const unsigned char *at = bytes;
     int why = planted(f, ISO_FILE_WRITE, name);
@@ -33,7 +33,7 @@ static int write_all(const iso_folder *f, int fd, const char *name, const void *
     return why;
 }
 
-static int sync_file(const iso_folder *f, int fd, const char *name)
+static int sync_file(const iso_run *f, int fd, const char *name)
 {
     int why = planted(f, ISO_FILE_SYNC, name);
     while (why == 0 && fsync(fd) != 0)
@@ -43,7 +43,7 @@ static int sync_file(const iso_folder *f, int fd, const char *name)
 }
 
 /* The descriptor is closed in any case. */
-static int close_file(const iso_folder *f, int fd, const char *name)
+static int close_file(const iso_run *f, int fd, const char *name)
 {
     int why = planted(f, ISO_FILE_CLOSE, name);
     if (close(fd) != 0 && errno != EINTR && why == 0)
@@ -51,7 +51,7 @@ static int close_file(const iso_folder *f, int fd, const char *name)
     return why;
 }
 
-static int sync_folder(const iso_folder *f)
+static int sync_folder(const iso_run *f)
 {
     int why = planted(f, ISO_FILE_SYNC_FOLDER, "");
     while (why == 0 && fsync(f->fd) != 0)
@@ -63,10 +63,10 @@ static int sync_folder(const iso_folder *f)
 static int replace_failed(iso_replace *r, const char *what, int why, iso_error *e)
 {
     iso_replace_abort(r);
-    return iso_folder_error(r->folder, r->name, what, why, e);
+    return iso_run_error(r->folder, r->name, what, why, e);
 }
 
-int iso_replace_begin(iso_replace *r, iso_folder *f, const char *name, iso_error *e)
+int iso_replace_begin(iso_replace *r, iso_run *f, const char *name, iso_error *e)
 {
     *r = (iso_replace){.folder = f, .fd = -1};
     snprintf(r->name, sizeof r->name, "%s", name);
@@ -87,7 +87,7 @@ int iso_replace_write(iso_replace *r, const void *bytes, size_t size, iso_error 
 
 int iso_replace_commit(iso_replace *r, iso_error *e)
 {
-    const iso_folder *f = r->folder;
+    const iso_run *f = r->folder;
     int why = r->fd < 0 ? EBADF : sync_file(f, r->fd, r->name);
     if (why)
         return replace_failed(r, "writing to the disk failed", why, e);
@@ -101,10 +101,10 @@ int iso_replace_commit(iso_replace *r, iso_error *e)
     }
     if (why) {
         unlinkat(f->fd, r->temporary, 0);
-        return iso_folder_error(f, r->name, "closing or renaming failed", why, e);
+        return iso_run_error(f, r->name, "closing or renaming failed", why, e);
     }
     why = sync_folder(f);
-    return why ? iso_folder_error(f, r->name, "writing the folder to the disk failed", why, e) : 0;
+    return why ? iso_run_error(f, r->name, "writing the folder to the disk failed", why, e) : 0;
 }
 
 void iso_replace_abort(iso_replace *r)
@@ -116,7 +116,7 @@ void iso_replace_abort(iso_replace *r)
     unlinkat(r->folder->fd, r->temporary, 0);
 }
 
-int iso_folder_put(iso_folder *f, const char *name, const void *bytes, size_t size, iso_error *e)
+int iso_run_put(iso_run *f, const char *name, const void *bytes, size_t size, iso_error *e)
 {
     iso_replace r;
     int result = iso_replace_begin(&r, f, name, e);
@@ -127,15 +127,15 @@ int iso_folder_put(iso_folder *f, const char *name, const void *bytes, size_t si
     return result;
 }
 
-int iso_folder_remove(iso_folder *f, const char *name, iso_error *e)
+int iso_run_remove(iso_run *f, const char *name, iso_error *e)
 {
     int why = planted(f, ISO_FILE_REMOVE, name);
     if (why == 0 && unlinkat(f->fd, name, 0) != 0 && errno != ENOENT)
         why = errno;
-    return why ? iso_folder_error(f, name, "cannot be removed", why, e) : 0;
+    return why ? iso_run_error(f, name, "cannot be removed", why, e) : 0;
 }
 
-int iso_journal_open(iso_journal *j, iso_folder *f, const char *name, uint64_t keep, iso_error *e)
+int iso_journal_open(iso_journal *j, iso_run *f, const char *name, uint64_t keep, iso_error *e)
 {
     *j = (iso_journal){.folder = f, .fd = -1};
     snprintf(j->name, sizeof j->name, "%s", name);
@@ -149,7 +149,7 @@ int iso_journal_open(iso_journal *j, iso_folder *f, const char *name, uint64_t k
         if (j->fd >= 0)
             close(j->fd);
         j->fd = -1;
-        return iso_folder_error(f, name, "cannot be opened for writing", why, e);
+        return iso_run_error(f, name, "cannot be opened for writing", why, e);
     }
     return 0;
 }
@@ -157,13 +157,13 @@ int iso_journal_open(iso_journal *j, iso_folder *f, const char *name, uint64_t k
 int iso_journal_append(iso_journal *j, const void *bytes, size_t size, iso_error *e)
 {
     int why = write_all(j->folder, j->fd, j->name, bytes, size);
-    return why ? iso_folder_error(j->folder, j->name, "writing failed", why, e) : 0;
+    return why ? iso_run_error(j->folder, j->name, "writing failed", why, e) : 0;
 }
 
 int iso_journal_sync(iso_journal *j, iso_error *e)
 {
     int why = sync_file(j->folder, j->fd, j->name);
-    return why ? iso_folder_error(j->folder, j->name, "writing to the disk failed", why, e) : 0;
+    return why ? iso_run_error(j->folder, j->name, "writing to the disk failed", why, e) : 0;
 }
 
 int iso_journal_close(iso_journal *j, iso_error *e)
@@ -173,5 +173,5 @@ int iso_journal_close(iso_journal *j, iso_error *e)
     int fd = j->fd;
     j->fd = -1;
     int why = close_file(j->folder, fd, j->name);
-    return why ? iso_folder_error(j->folder, j->name, "closing failed", why, e) : 0;
+    return why ? iso_run_error(j->folder, j->name, "closing failed", why, e) : 0;
 }
