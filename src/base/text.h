@@ -37,8 +37,8 @@ iso_parse iso_parse_u64(const char *text, size_t length, uint64_t min, uint64_t 
 size_t iso_print_double(char out[ISO_NUMBER_TEXT], double value);
 size_t iso_print_float(char out[ISO_NUMBER_TEXT], float value);
 
-/* Fixed number of digits (0..9) after the point; |value| below 1e18. */
-size_t iso_print_fixed(char out[ISO_NUMBER_TEXT], double value, int digits);
+/* A fixed number of places (0..9) behind the point; a value too long for that is printed by iso_print_double. */
+size_t iso_print_fixed(char out[ISO_NUMBER_TEXT], double value, int places);
 
 /* Letters to change, add, remove or swap to make b of a; lengths above 63 compare as unequal (returns the longer length). */
 size_t iso_word_distance(const char *a, const char *b);
