@@ -1,107 +1,103 @@
-/* SPDX-License-Identifier: Apache-2.0
- * Scratch folders, and the case files of the repository. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scratch.h"
+
 #include <dirent.h>
-#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "test.h"
+#include <cmocka.h>
 
-test_scratch test_scratch_make(void)
+char *scratch_make(void)
 {
-    test_scratch scratch;
-    const char *parent = getenv("TMPDIR");
-    snprintf(scratch.path, sizeof scratch.path, "%.180s/iso-test-XXXXXX", parent && *parent ? parent : "/tmp");
-    if (!mkdtemp(scratch.path))
-        fail_msg("no scratch folder %s: %s", scratch.path, strerror(errno));
-    return scratch;
+    const char *base = getenv("TMPDIR");
+    char name[512];
+    snprintf(name, sizeof name, "%s/iso-test-XXXXXX", base && *base ? base : "/tmp");
+    assert_non_null(mkdtemp(name));
+    char *copy = strdup(name);
+    assert_non_null(copy);
+    return copy;
 }
 
-static void remove_tree(const char *path)
+static void remove_tree(const char *folder)
 {
-    struct stat info;
-    if (lstat(path, &info) != 0)
-        return;
-    if (!S_ISDIR(info.st_mode)) {
-        unlink(path);
-        return;
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        char path[1024];
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        struct stat info;
+        assert_int_equal(lstat(path, &info), 0);
+        if (S_ISDIR(info.st_mode))
+            remove_tree(path);
+        else
+            assert_int_equal(unlink(path), 0);
     }
-    chmod(path, 0700);
-    DIR *folder = opendir(path);
-    if (folder) {
-        for (struct dirent *entry; (entry = readdir(folder));) {
-            char child[1024];
-            if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-                continue;
-            snprintf(child, sizeof child, "%s/%s", path, entry->d_name);
-            remove_tree(child);
-        }
-        closedir(folder);
-    }
-    rmdir(path);
+    closedir(dir);
+    assert_int_equal(rmdir(folder), 0);
 }
 
-void test_scratch_remove(const test_scratch *scratch)
+void scratch_remove(char *folder)
 {
-    remove_tree(scratch->path);
+    remove_tree(folder);
+    free(folder);
 }
 
-const char *test_scratch_path(const test_scratch *scratch, const char *name, char out[512])
+const char *scratch_path(const char *folder, const char *name)
 {
-    snprintf(out, 512, "%.255s/%.250s", scratch->path, name);
+    static char buffer[8][1024];
+    static unsigned next;
+    char *out = buffer[next++ % 8];
+    snprintf(out, sizeof buffer[0], "%s/%s", folder, name);
     return out;
 }
 
-void test_write_file(const char *path, const void *bytes, size_t size)
+void scratch_write(const char *path, const void *bytes, size_t size)
 {
-    FILE *f = fopen(path, "wb");
-    if (!f)
-        fail_msg("%s: %s", path, strerror(errno));
-    if (size)
-        assert_int_equal(fwrite(bytes, 1, size, f), size);
-    assert_int_equal(fclose(f), 0);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
 }
 
-uint8_t *test_read_file(const char *path, size_t *size)
+char *scratch_read(const char *path, size_t *size)
 {
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        fail_msg("%s: %s", path, strerror(errno));
-    assert_int_equal(fseek(f, 0, SEEK_END), 0);
-    long length = ftell(f);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    long length = ftell(file);
     assert_true(length >= 0);
-    rewind(f);
-    uint8_t *bytes = malloc(length ? (size_t)length : 1);
+    rewind(file);
+    char *bytes = malloc((size_t)length + 1);
     assert_non_null(bytes);
-    assert_int_equal(fread(bytes, 1, (size_t)length, f), (size_t)length);
-    fclose(f);
-    *size = (size_t)length;
+    assert_int_equal(fread(bytes, 1, (size_t)length, file), length);
+    assert_int_equal(fclose(file), 0);
+    bytes[length] = 0;
+    if (size)
+        *size = (size_t)length;
     return bytes;
 }
 
-const char *test_case_path(const char *name, char out[512])
+bool scratch_exists(const char *path)
 {
-    snprintf(out, 512, ISO_TEST_ROOT "/cases/%s", name);
-    return out;
+    struct stat info;
+    return lstat(path, &info) == 0;
 }
 
-uint8_t *test_case_read(const char *name, size_t *size)
+int scratch_entries(const char *folder)
 {
-    char path[512];
-    return test_read_file(test_case_path(name, path), size);
-}
-
-const char *test_case_answer(const char *name, char out[256])
-{
-    FILE *f = fopen(ISO_TEST_ROOT "/cases/MANIFEST.tsv", "r");
-    if (!f)
-        fail_msg("%s: %s", ISO_TEST_ROOT "/cases/MANIFEST.tsv", strerror(errno));
-    char line[512], file[256];
-    int found = 0;
-    while (!found && fgets(line, sizeof line, f))
-        found = sscanf(line, "%255[^\t]\t%*u\t%255[^\n]", file, out) == 2 && strcmp(file, name) == 0;
-    fclose(f);
-    if (!found)
-        fail_msg("%s is not in the manifest", name);
-    return out;
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    int count = -2;
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What every test may use: cmocka, a counting heap that can fail, scratch folders, case files, builders of bytes, seeds. */
+ * What every test may use: cmocka, a counting heap that can fail, scratch folders (scratch.h), case files, builders of bytes, seeds. */
 #ifndef ISO_TESTS_TEST_H
 #define ISO_TESTS_TEST_H
 
@@ -17,6 +17,7 @@
 
 #include "isochron/alloc.h"
 #include "isochron/error.h"
+#include "scratch.h"
 
 #define TEST_COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -42,21 +43,7 @@ void test_heap_expect_empty(const test_heap *heap);
  * what it made. */
 size_t test_every_allocation(int (*run)(const iso_alloc *a, void *context), void *context);
 
-/* ---- scratch folders and files (scratch.c) --------------------------------------------------------------------------------- */
-
-/* A new empty folder; the text is the test's to keep, at most 200 bytes. */
-typedef struct test_scratch {
-    char path[256];
-} test_scratch;
-
-test_scratch test_scratch_make(void);
-/* Removes the folder with all that is in it. */
-void test_scratch_remove(const test_scratch *scratch);
-/* "scratch/name" in a buffer of the caller's. */
-const char *test_scratch_path(const test_scratch *scratch, const char *name, char out[512]);
-void test_write_file(const char *path, const void *bytes, size_t size);
-/* The whole file in malloc memory; fails the test when it cannot be read. */
-uint8_t *test_read_file(const char *path, size_t *size);
+/* ---- the case files (cases.c); scratch folders are in scratch.h --------------------------------------------------------- */
 
 /* A file of tests/cases by its name in the manifest ("idx/trailing"): its path, its bytes in malloc memory. */
 const char *test_case_path(const char *name, char out[512]);
