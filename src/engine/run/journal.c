@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Lines of metrics.jsonl, and where an interrupted file is cut. */
+#include "engine/run/journal.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/text.h"
+
+static const char round_key[] = "{\"round\":";
+
+/* ---- writing: into room that was reserved, so that nothing is checked byte by byte ----------------------------------------------- */
+
+#define HEAD_MAX 320u                          /* bytes of a line without its nodes, at most */
+#define NODE_MAX (ISO_NODE_NAME_MAX * 6u + 288u) /* bytes of a node, at most */
+
+static char *text(char *at, const char *s)
+{
+    size_t n = strlen(s);
+    memcpy(at, s, n);
+    return at + n;
+}
+
+static char *number(char *at, uint64_t v)
+{
+    char digit[20];
+    int n = 0;
+    do
+        digit[n++] = (char)('0' + v % 10);
+    while (v /= 10);
+    while (n > 0)
+        *at++ = digit[--n];
+    return at;
+}
+
+/* value with `digits` places; value must be below 2^63 / 10^digits, else (and when it is no number) null. */
+static char *fixed(char *at, double value, int digits)
+{
+    static const uint64_t power[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000};
+    double scaled = value * (double)power[digits] + 0.5;
+    if (!(scaled >= 0 && scaled < 0x1p63))
+        return text(at, "null");
+    uint64_t v = (uint64_t)scaled;
+    at = number(at, v / power[digits]);
+    if (digits > 0) {
+        *at++ = '.';
+        v %= power[digits];
+        for (int i = digits; i-- > 0;) {
+            at[i] = (char)('0' + v % 10);
+            v /= 10;
+        }
+        at += digits;
+    }
+    return at;
+}
+
+static char *seconds(char *at, int64_t ns)
+{
+    return fixed(at, ns > 0 ? (double)ns * 1e-9 : 0, 9);
+}
+
+static char *node_text(char *at, const iso_node_record *n, const char *name, uint64_t samples)
+{
+    at = text(text(at, "{\"name\":"), name);
+    at = text(at, ",\"score\":");
+    at = n->score > 0 ? fixed(at, n->score, 1) : text(at, "null");
+    at = fixed(text(at, ",\"share\":"), samples ? (double)n->samples / (double)samples : 0, 6);
+    at = number(text(at, ",\"samples\":"), n->samples);
+    at = seconds(text(at, ",\"busy_seconds\":"), n->busy_ns);
+    at = seconds(text(at, ",\"idle_seconds\":"), n->idle_ns);
+    at = text(text(at, ",\"state\":\""), n->state);
+    return text(at, "\"}");
+}
+
+void iso_metrics_line(iso_buffer *b, const iso_round_record *r, const iso_node_record *node, const char (*name)[ISO_NODE_NAME_MAX], uint32_t count)
+{
+    if (!iso_buffer_reserve(b, HEAD_MAX + (size_t)count * NODE_MAX))
+        return;
+    char *start = (char *)b->bytes + b->size, *at = start;
+    at = number(text(at, round_key), r->round);
+    at = number(text(at, ",\"epoch\":"), r->epoch);
+    at = number(text(at, ",\"samples\":"), r->samples);
+    at = fixed(text(at, ",\"loss\":"), r->loss, 9);
+    at = fixed(text(at, ",\"accuracy\":"), r->samples ? (double)r->correct / (double)r->samples : NAN, 6);
+    at = text(at, ",\"rate\":");
+    at += iso_print_double(at, r->rate);
+    at = seconds(text(at, ",\"seconds\":"), r->ns);
+    at = number(text(at, ",\"bytes_up\":"), r->bytes_up);
+    at = number(text(at, ",\"bytes_down\":"), r->bytes_down);
+    at = text(at, ",\"nodes\":[");
+    for (uint32_t i = 0; i < count; i++) {
+        if (i)
+            *at++ = ',';
+        at = node_text(at, &node[i], name[i], r->samples);
+    }
+    at = text(at, "]}\n");
+    b->size += (size_t)(at - start);
+}
+
+/* ---- cutting ---------------------------------------------------------------------------------------------------------------------- */
+
+uint64_t iso_metrics_upto(const char *lines, size_t size, uint64_t round, bool *complete)
+{
+    uint64_t kept = 0, last = 0;
+    const size_t key = sizeof round_key - 1;
+    *complete = false;
+    while (last < round && kept < size) {
+        const char *line = lines + kept, *end = memchr(line, '\n', size - kept);
+        const char *comma = end ? memchr(line, ',', (size_t)(end - line)) : NULL;
+        uint64_t value;
+        if (!comma || (size_t)(comma - line) <= key || memcmp(line, round_key, key) != 0 ||
+            iso_parse_u64(line + key, (size_t)(comma - line) - key, last + 1, last + 1, &value) != ISO_PARSE_OK)
+            break;
+        last = value;
+        kept += (uint64_t)(end - line) + 1;
+    }
+    *complete = last == round;
+    return kept;
+}
+
+uint64_t iso_lines_whole(const char *lines, size_t size)
+{
+    const char *end = size ? memrchr(lines, '\n', size) : NULL;
+    return end ? (uint64_t)(end - lines) + 1 : 0;
+}
