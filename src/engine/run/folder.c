@@ -31,8 +31,7 @@ void iso_checkpoint_name(uint64_t round, char out[ISO_CHECKPOINT_NAME_MAX])
     snprintf(out, ISO_CHECKPOINT_NAME_MAX, "%s%" PRIu64 "%s", checkpoint_head, round, checkpoint_tail);
 }
 
-/* "checkpoint-120.safetensors" -> 120, spelled exactly as iso_checkpoint_name does. */
-static bool checkpoint_round(const char *name, uint64_t *round)
+bool iso_checkpoint_round(const char *name, uint64_t *round)
 {
     size_t head = sizeof checkpoint_head - 1;
     if (strncmp(name, checkpoint_head, head) != 0 || name[head] < '0' || name[head] > '9')
@@ -50,7 +49,7 @@ static bool is_result(const char *name)
     for (size_t i = 0; i < sizeof own_files / sizeof own_files[0]; i++)
         if (strcmp(name, own_files[i]) == 0)
             return true;
-    return checkpoint_round(name, &round);
+    return iso_checkpoint_round(name, &round);
 }
 
 /* ".NAME.tmp" of a file that a run writes, or of the writing test. */
@@ -249,7 +248,7 @@ static int list_round(void *context, const char *name)
 {
     rounds_list *l = context;
     uint64_t round;
-    if (checkpoint_round(name, &round)) {
+    if (iso_checkpoint_round(name, &round)) {
         if (l->count < l->capacity)
             l->round[l->count] = round;
         l->count++;

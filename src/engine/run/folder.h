@@ -53,6 +53,8 @@ int iso_run_checkpoints(const iso_run *f, uint64_t **rounds, size_t *count, iso_
 
 #define ISO_CHECKPOINT_NAME_MAX 64u
 void iso_checkpoint_name(uint64_t round, char out[ISO_CHECKPOINT_NAME_MAX]);
+/* The round of "checkpoint-120.safetensors", spelled exactly as iso_checkpoint_name does; false for other names. */
+bool iso_checkpoint_round(const char *name, uint64_t *round);
 
 /* ---- replacing a file ---- */
 

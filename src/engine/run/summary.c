@@ -2,20 +2,28 @@
  * The summary of a run as JSON and back. */
 #include "engine/run/summary.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 static json_t *real(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
+/* JSON readers keep 63 bits; a larger number (a seed) is written as text. */
 static json_t *whole(uint64_t value)
 {
-    return json_integer((json_int_t)value);
+    if (value <= INT64_MAX)
+        return json_integer((json_int_t)value);
+    char digits[24];
+    snprintf(digits, sizeof digits, "%" PRIu64, value);
+    return json_string(digits);
 }
 
 static json_t *word(const char *text)
@@ -64,7 +72,7 @@ static json_t *summary_object(const iso_summary *s)
     bad |= json_object_set_new(o, "bytes_up", whole(s->bytes_up));
     bad |= json_object_set_new(o, "bytes_down", whole(s->bytes_down));
     bad |= json_object_set_new(o, "weights_sha256", word(s->weights_sha256));
-    bad |= json_object_set_new(o, "seed", json_integer((json_int_t)s->seed));
+    bad |= json_object_set_new(o, "seed", whole(s->seed));
     bad |= json_object_set_new(o, "engine", word(s->engine));
     bad |= json_object_set_new(o, "sync", word(s->sync));
     bad |= json_object_set_new(o, "nodes", nodes_object(s));
@@ -131,7 +139,12 @@ static double get_real(const json_t *o, const char *key)
 static uint64_t get_whole(const json_t *o, const char *key)
 {
     const json_t *v = json_object_get(o, key);
-    return json_is_integer(v) ? (uint64_t)json_integer_value(v) : 0;
+    uint64_t value = 0;
+    if (json_is_integer(v))
+        return json_integer_value(v) > 0 ? (uint64_t)json_integer_value(v) : 0;
+    if (json_is_string(v) && iso_parse_u64(json_string_value(v), json_string_length(v), 0, UINT64_MAX, &value) != ISO_PARSE_OK)
+        value = 0;
+    return value;
 }
 
 static void get_word(const json_t *o, const char *key, char *out, size_t capacity)

@@ -13,7 +13,7 @@
 
 #include "engine/local/cores.h"
 #include "isochron/train.h"
-#include "scratch.h"
+#include "test.h"
 
 static void put(const char *root, const char *name, const char *text)
 {

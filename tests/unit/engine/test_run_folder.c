@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "engine/run/folder.h"
-#include "scratch.h"
+#include "test.h"
 
 static iso_run open_ok(const char *path, iso_run_mode mode)
 {
