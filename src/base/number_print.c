@@ -104,8 +104,10 @@ static size_t print_special(char out[ISO_NUMBER_TEXT], double value)
 size_t iso_print_double(char out[ISO_NUMBER_TEXT], double value)
 {
     size_t length = print_special(out, value);
-    /* 15 digits always survive text -> double -> text, so a value with a short text shows it here; 17 tell any two apart. */
-    for (int count = 15; length == 0; count++) {
+    /* 15 digits always survive text -> double -> text, so a value with a short text shows it here; 17 tell any two apart. Denormals
+     * have fewer bits: there every number of digits is tried. */
+    bool normal = value >= 0x1p-1022 || value <= -0x1p-1022;
+    for (int count = normal ? 15 : 1; length == 0; count++) {
         digits d = digits_of(value, count);
         size_t written = lay_out(out, &d);
         double back = 0;
@@ -118,7 +120,8 @@ size_t iso_print_double(char out[ISO_NUMBER_TEXT], double value)
 size_t iso_print_float(char out[ISO_NUMBER_TEXT], float value)
 {
     size_t length = print_special(out, (double)value);
-    for (int count = 6; length == 0; count++) {
+    bool normal = value >= 0x1p-126f || value <= -0x1p-126f;
+    for (int count = normal ? 6 : 1; length == 0; count++) {
         digits d = digits_of((double)value, count);
         size_t written = lay_out(out, &d);
         double back = 0;
