@@ -29,7 +29,8 @@
 #define ISO_JOB_BYTES_MAX (1u << 20)  /* the largest job file */
 #define ISO_JOB_DEPTH_MAX 16u         /* the deepest nesting in a job file */
 
-typedef enum iso_job_normalize { ISO_JOB_NORMALIZE_STANDARD, ISO_JOB_NORMALIZE_UNIT, ISO_JOB_NORMALIZE_NONE } iso_job_normalize;
+/* The same values as iso_normalize of isochron/data.h. */
+typedef enum iso_job_normalize { ISO_JOB_NORMALIZE_NONE, ISO_JOB_NORMALIZE_UNIT, ISO_JOB_NORMALIZE_STANDARD } iso_job_normalize;
 typedef enum iso_job_engine { ISO_JOB_ENGINE_LOCAL } iso_job_engine;
 
 /* Where in the job file something stands; line 0: it did not come from a file. Both count from 1. */
@@ -92,7 +93,8 @@ typedef struct iso_job {
 /* Every key at its default; data and model are open. */
 ISO_API void iso_job_default(iso_job *job);
 
-/* Lays a job file's text over *job: what the text does not name stays as it is.
+/* Lays a job file's text over *job: what the text does not name stays as it is, but a section that it names as a whole
+ * (`model: mlp`, `optimizer: {name: adam}`) begins from its defaults; so do iso_job_set and iso_job_set_text.
  * file: its name, for messages and job->file. text: length bytes, need not end in NUL, borrowed. On an error *job is as before.
  * Errors: ISO_E_JOB (not YAML, several documents, unknown or repeated key, wrong type, word or bounds, too long, too deep),
  * ISO_E_NOMEM. Memory: at most a small multiple of length (which ISO_JOB_BYTES_MAX bounds), given back before it returns. */

@@ -177,6 +177,7 @@ ISO_API const iso_net *iso_model_net(const iso_trained *m);
 ISO_API const float *iso_model_weights(const iso_trained *m);       /* internal layout, iso_net_values of them */
 ISO_API const char *iso_model_path(const iso_trained *m);           /* the file that was read */
 ISO_API const char *iso_model_name(const iso_trained *m);           /* the job's name */
+ISO_API const struct iso_job *iso_model_job(const iso_trained *m);  /* the job it was trained by */
 ISO_API const char *iso_model_class(const iso_trained *m, uint32_t index); /* NULL past the last */
 ISO_API const char *iso_model_sha256(const iso_trained *m);         /* recomputed from the weights */
 

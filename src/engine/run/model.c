@@ -190,6 +190,11 @@ const char *iso_model_name(const iso_trained *m)
     return m->card.job->name;
 }
 
+const struct iso_job *iso_model_job(const iso_trained *m)
+{
+    return m->card.job;
+}
+
 const char *iso_model_class(const iso_trained *m, uint32_t index)
 {
     if (index >= m->card.classes)

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * isochron evaluate: loss, accuracy, confusion matrix, precision and recall of a trained model on data. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/json.h"
+#include "cli/output.h"
+#include "cli/signals.h"
+#include "engine/file/open_data.h"
+#include "isochron/train.h"
+
+#define MATRIX_MAX 30u /* classes: a wider matrix does not fit a screen */
+
+static const cli_option options[] = {
+    {"data", "PATH", NULL, "a data file, or a folder: its test set, else its training set; required"},
+    {"labels", "PATH", NULL, "the labels, when they do not lie beside the data under the usual name"},
+    {"data-format", "NAME", NULL, "auto looks at the content; or a format's name"},
+    CLI_ISA_OPTION,
+    {"json", NULL, NULL, "the result as JSON"},
+    {"help", NULL, NULL, "this text"},
+    {NULL, NULL, NULL, NULL},
+};
+
+static int result_json(const iso_evaluation *v)
+{
+    cli_json j;
+    cli_json_init(&j);
+    cli_json_open(&j, NULL, '{');
+    cli_json_number(&j, "loss", v->loss);
+    cli_json_number(&j, "accuracy", v->accuracy);
+    cli_json_whole(&j, "samples", v->samples);
+    cli_json_whole(&j, "correct", v->correct);
+    cli_json_open(&j, "confusion", '[');
+    for (uint32_t row = 0; row < v->classes; row++) {
+        cli_json_open(&j, NULL, '[');
+        for (uint32_t column = 0; column < v->classes; column++)
+            cli_json_whole(&j, NULL, v->confusion[(size_t)row * v->classes + column]);
+        cli_json_close(&j, ']');
+    }
+    cli_json_close(&j, ']');
+    cli_json_open(&j, "classes", '[');
+    for (uint32_t k = 0; k < v->classes; k++) {
+        cli_json_open(&j, NULL, '{');
+        cli_json_text(&j, "name", v->score[k].name);
+        cli_json_number(&j, "precision", v->score[k].precision);
+        cli_json_number(&j, "recall", v->score[k].recall);
+        cli_json_whole(&j, "count", v->score[k].count);
+        cli_json_close(&j, '}');
+    }
+    cli_json_close(&j, ']');
+    cli_json_close(&j, '}');
+    int r = cli_json_flush(&j);
+    cli_json_fini(&j);
+    return r;
+}
+
+static void print_classes(const iso_evaluation *v)
+{
+    int width = 5;
+    for (uint32_t k = 0; k < v->classes; k++)
+        if ((int)strlen(v->score[k].name) > width)
+            width = (int)strlen(v->score[k].name);
+    printf("\n%-*s  precision  recall  count\n", width, "class");
+    for (uint32_t k = 0; k < v->classes; k++)
+        printf("%-*s  %9s  %6s  %5s\n", width, v->score[k].name, cli_fixed(v->score[k].precision, 4), cli_fixed(v->score[k].recall, 4),
+               cli_grouped(v->score[k].count));
+}
+
+static void print_matrix(const iso_evaluation *v)
+{
+    if (v->classes > MATRIX_MAX) {
+        printf("\nThe confusion matrix has %u classes; --json prints it.\n", v->classes);
+        return;
+    }
+    int width = 3, names = 4;
+    for (size_t i = 0; i < (size_t)v->classes * v->classes; i++) {
+        int digits = snprintf(NULL, 0, "%llu", (unsigned long long)v->confusion[i]);
+        width = digits > width ? digits : width;
+    }
+    for (uint32_t k = 0; k < v->classes; k++)
+        if ((int)strlen(v->score[k].name) > names)
+            names = (int)strlen(v->score[k].name);
+    printf("\n%-*s  predicted, by number of the class\n%-*s ", names, "true", names, "");
+    for (uint32_t k = 0; k < v->classes; k++)
+        printf(" %*u", width, k);
+    for (uint32_t row = 0; row < v->classes; row++) {
+        printf("\n%-*s ", names, v->score[row].name);
+        for (uint32_t column = 0; column < v->classes; column++)
+            printf(" %*llu", width, (unsigned long long)v->confusion[(size_t)row * v->classes + column]);
+    }
+    printf("\n");
+}
+
+static int evaluate(const cli_arguments *a, const iso_trained *m, const char *path)
+{
+    iso_dataset data;
+    iso_evaluation v;
+    iso_error e = {0};
+    int code = iso_data_open_one(path, cli_given(a, "labels"), cli_given(a, "data-format"), true, NULL, &data, &e);
+    if (code)
+        return cli_failed(code, &e);
+    if (data.warning)
+        cli_warning("%s", data.warning);
+    cli_signals_catch();
+    code = iso_evaluate(m, &data, &cli_stop, NULL, &v, &e);
+    iso_dataset_free(&data);
+    if (code == ISO_E_INTERRUPTED && atomic_load(&cli_stop))
+        return 128 + atomic_load(&cli_stop);
+    if (code)
+        return cli_failed(code, &e);
+    if (cli_given(a, "json")) {
+        code = result_json(&v);
+    } else {
+        printf("accuracy  %s (%s of %s)\nloss      %s\n", cli_fixed(v.accuracy, 4), cli_grouped(v.correct), cli_grouped(v.samples),
+               cli_fixed(v.loss, 4));
+        print_classes(&v);
+        print_matrix(&v);
+    }
+    iso_evaluation_clear(&v, NULL);
+    return code == ISO_E_NOMEM ? cli_failed(code, NULL) : 0; /* an output error is main's */
+}
+
+static int run(const cli_arguments *a)
+{
+    iso_isa isa;
+    iso_trained *m;
+    iso_error e = {0};
+    const char *path = cli_given(a, "data");
+    if (!path) {
+        cli_error("evaluate wants data: --data PATH");
+        return 2;
+    }
+    int status = cli_isa_read(a, &isa);
+    if (status)
+        return status;
+    int code = iso_model_open(&m, a->word[0], isa, NULL, &e);
+    if (code)
+        return cli_failed(code, &e);
+    status = evaluate(a, m, path);
+    iso_model_close(m);
+    return status;
+}
+
+const cli_command cli_evaluate = {
+    .name = "evaluate",
+    .words = "MODEL|RUN --data PATH",
+    .summary = "loss, accuracy, confusion matrix, precision and recall",
+    .help = "MODEL is a model.safetensors or a checkpoint, RUN a run folder.\n"
+            "Precision is the share of right ones among what was called so, recall the share found of what is so.\n"
+            "  isochron evaluate runs/lenet5-fashion --data /usr/share/datasets/fashion-mnist",
+    .options = options,
+    .least = 1,
+    .most = 1,
+    .run = run,
+};

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From a command line to a job: the file first, the options over it in the order they were given. */
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/output.h"
+#include "engine/file/file.h"
+
+static int read_file(const char *path, iso_job *job, iso_error *e)
+{
+    iso_bytes bytes;
+    int r = iso_file_read(path, (size_t)ISO_JOB_BYTES_MAX + 1, NULL, &bytes, e);
+    if (r)
+        return r;
+    r = iso_job_parse(job, path, bytes.bytes ? (const char *)bytes.bytes : "", bytes.size, NULL, e);
+    iso_bytes_release(&bytes);
+    return r;
+}
+
+int cli_job_read(const cli_arguments *a, const char *file, iso_job *job)
+{
+    iso_error e = {0};
+    iso_job_default(job);
+    int r = file ? read_file(file, job, &e) : ISO_OK;
+    for (size_t i = 0; i < a->given_count && !r; i++) {
+        const cli_option *o = a->given[i].option;
+        char flag[64] = "--";
+        strncat(flag, o->name, sizeof flag - 3);
+        if (!strcmp(o->name, "set"))
+            r = iso_job_set(job, a->given[i].value, NULL, &e);
+        else if (o->key)
+            r = iso_job_set_text(job, flag, o->key, a->given[i].value, &e);
+    }
+    if (!r)
+        r = iso_job_finish(job, &e);
+    return r == ISO_E_FORMAT || r == ISO_E_IO ? cli_failed(ISO_E_ARGUMENT, &e) : cli_failed(r, &e);
+}
+
+int cli_isa_read(const cli_arguments *a, iso_isa *out)
+{
+    const char *word = cli_given(a, "isa");
+    *out = ISO_ISA_AUTO;
+    if (!word || !iso_isa_parse(word, out))
+        return 0;
+    cli_error("--isa: unknown word '%s'; there are auto, avx512, avx2, scalar", word);
+    return 2;
+}

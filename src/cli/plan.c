@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Making a plan (plan.h). The memory is an estimate from the library's own sizes: what one local run takes at its peak. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sysinfo.h>
+
+#include "cli/plan.h"
+#include "cli/output.h"
+#include "isochron/core.h"
+#include "isochron/train.h"
+
+static void warn(cli_plan *p, const char *format, ...) ISO_PRINTF(2, 3);
+static void warn(cli_plan *p, const char *format, ...)
+{
+    va_list list;
+    if (p->warning_count == CLI_WARNINGS_MAX)
+        return;
+    va_start(list, format);
+    vsnprintf(p->warning[p->warning_count++], sizeof p->warning[0], format, list);
+    va_end(list);
+}
+
+static const char *or_null(const char *text)
+{
+    return text[0] ? text : NULL;
+}
+
+static int open_data(cli_plan *p, iso_error *e)
+{
+    const iso_job_data *d = &p->job->data;
+    iso_data_source source = {d->path, or_null(d->test), or_null(d->labels), or_null(d->validation_path), or_null(d->format)};
+    int r = iso_data_open(&source, NULL, &p->data, e);
+    if (r) {
+        iso_job_error_at(p->job, p->job->path_at, e);
+        return r;
+    }
+    if (p->data.train.warning)
+        warn(p, "%s", p->data.train.warning);
+    if (p->data.has_test && p->data.test.warning)
+        warn(p, "%s", p->data.test.warning);
+    p->classes = p->data.train.classes;
+    iso_augment augment = {d->shift, d->flip};
+    r = iso_augment_check(&augment, p->data.train.shape, e);
+    if (r) {
+        iso_job_error_at(p->job, p->job->data_at, e);
+        return r;
+    }
+    iso_view training, validation;
+    r = iso_split_make(&p->data.train, d->validation, p->job->seed, NULL, &training, &validation, e);
+    if (r)
+        return r;
+    p->training = training.count;
+    p->validation = p->data.has_validation ? p->data.validation.count : validation.count;
+    iso_view_free(&training);
+    iso_view_free(&validation);
+    return ISO_OK;
+}
+
+static int build(cli_plan *p, iso_isa isa, iso_error *e)
+{
+    iso_model model;
+    int r = iso_job_model(p->job, p->classes, &model, e);
+    if (r)
+        return r;
+    uint32_t classes = p->job->model.classes ? p->job->model.classes : p->classes;
+    r = iso_net_new(&p->net, &model, p->data.train.shape, classes, isa, NULL, e);
+    if (r == ISO_E_SHAPE || r == ISO_E_ARGUMENT)
+        iso_job_error_at(p->job, p->job->model_at, e);
+    if (r)
+        return r;
+    for (uint32_t i = 0; i < iso_net_layer_count(p->net); i++) {
+        iso_layer_info l = iso_net_layer(p->net, i);
+        if (l.unused_rows || l.unused_columns)
+            warn(p, "%s leaves %u rows and %u columns of its %ux%u input unused", l.name, l.unused_rows, l.unused_columns, l.in.h,
+                 l.in.w);
+    }
+    return ISO_OK;
+}
+
+static double set_bytes(const iso_dataset *d)
+{
+    return (double)d->count * ((double)iso_dataset_sample_bytes(d) + (d->labels ? 4 : 0));
+}
+
+static void estimate_memory(cli_plan *p)
+{
+    double values = (double)iso_net_values(p->net), units = (double)((p->batch + p->unit - 1) / p->unit);
+    p->memory_data = set_bytes(&p->data.train) + (p->data.has_test ? set_bytes(&p->data.test) : 0) +
+                     (p->data.has_validation ? set_bytes(&p->data.validation) : 0);
+    p->memory_parameters = 4 * values;
+    p->memory_training = 4 * values * iso_optimizer_states(&p->job->optimizer) + units * (double)iso_kept_bytes(p->net, p->unit);
+    p->memory_workers = p->workers * (8 * values + (double)iso_pass_bytes(p->net, p->unit, true));
+    p->memory_all = p->memory_data + p->memory_parameters + p->memory_training + p->memory_workers;
+    struct sysinfo info;
+    if (!sysinfo(&info) && p->memory_all > (double)info.totalram * info.mem_unit)
+        warn(p, "the run needs about %s of memory, this machine has %s", cli_bytes(p->memory_all),
+             cli_bytes((double)info.totalram * info.mem_unit));
+}
+
+static void count_rounds(cli_plan *p)
+{
+    uint32_t cores = iso_cores_allowed();
+    p->workers = p->job->workers ? p->job->workers : cores;
+    if (p->workers > cores)
+        warn(p, "%u workers on %u cores: they take turns", p->workers, cores);
+    p->batch = p->job->batch < p->training ? p->job->batch : p->training;
+    p->unit = p->job->unit ? p->job->unit : iso_net_unit(p->net, p->batch);
+    p->rounds_per_epoch = (p->training + p->batch - 1) / p->batch;
+    p->rounds = p->rounds_per_epoch * p->job->epochs;
+}
+
+int cli_plan_make(cli_plan *p, const iso_job *job, iso_isa isa, iso_error *e)
+{
+    memset(p, 0, sizeof *p);
+    p->job = job;
+    int r = open_data(p, e);
+    if (!r)
+        r = build(p, isa, e);
+    if (r) {
+        cli_plan_clear(p);
+        return r;
+    }
+    count_rounds(p);
+    estimate_memory(p);
+    if (!p->data.has_test)
+        warn(p, "no test set was found; data.test names one");
+    return ISO_OK;
+}
+
+void cli_plan_clear(cli_plan *p)
+{
+    iso_net_free(p->net);
+    p->net = NULL;
+    iso_data_close(&p->data);
+}
