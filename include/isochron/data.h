@@ -21,6 +21,9 @@
 #include "isochron/error.h"
 #include "isochron/shape.h"
 
+/* Labels lie in [0, ISO_CLASSES_MAX): a larger one is a mistake, and a table of counts stays small. */
+#define ISO_CLASSES_MAX ((uint32_t)1 << 20)
+
 /* ---- bytes of a file, and who gives them back ----------------------------------------------------------------------------- */
 
 /* size bytes at `bytes`; release(context, bytes, size) gives them back (NULL: nothing to do). */
@@ -53,7 +56,7 @@ typedef struct iso_dataset {
     const char *source;            /* "FILE: IDX, 60000 x 28 x 28, u8"; never NULL */
     const char *warning;           /* what a person should know about this data, or NULL */
     const iso_alloc *alloc;        /* the rest belongs to iso_dataset_free */
-    void *owned[4];
+    void *owned[8];
     iso_bytes borrowed[2];         /* files whose bytes `values` or `labels` point into */
 } iso_dataset;
 
@@ -82,7 +85,7 @@ ISO_API int iso_dataset_check_labels(const iso_dataset *d, uint32_t classes, iso
 /* Has the data this shape? ISO_E_SHAPE with both shapes. */
 ISO_API int iso_dataset_check_shape(const iso_dataset *d, iso_shape shape, iso_error *e);
 
-/* Name of class k into `out` (cut to fit): its given name or its number. */
+/* Name of class k: its given name, or its number written into `out`. */
 ISO_API const char *iso_dataset_class_name(const iso_dataset *d, uint32_t k, char out[16]);
 
 /* ---- reading --------------------------------------------------------------------------------------------------------------- */
