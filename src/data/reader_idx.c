@@ -121,7 +121,7 @@ static int check_size(idx_header *h, size_t size, iso_error *e)
             return iso_error_set(e, ISO_E_FORMAT, "empty data set: the header says %s", h->shape);
         fits = fits && iso_u64_mul(count, h->dim[i], &count);
     }
-    fits = fits && iso_u64_mul(count, h->type->bytes, &bytes);
+    fits = fits && iso_u64_mul(count, h->type->bytes, &bytes) && bytes <= INT64_MAX;
     size_t left = size - h->header_bytes;
     const char *hint = swapped_dimensions_fit(h, left) ? "; the dimensions are in the wrong byte order" : "";
     if (!fits)
