@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Stepping the coordinator and doing what it says. Everything here runs with the lock held, on whatever thread has an event. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/local/inside.h"
+
+void iso_local_lock(iso_local *l)
+{
+    for (uint32_t i = 0; i < l->spins / 4; i++) {
+        if (pthread_mutex_trylock(&l->lock) == 0)
+            return;
+        iso_pause();
+    }
+    pthread_mutex_lock(&l->lock);
+}
+
+void iso_local_unlock(iso_local *l)
+{
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* ---- notes ------------------------------------------------------------------------------------------------------------------------ */
+
+/* The next free note. A full queue holds the round up until the calling thread has dealt with some: it never waits for the lock
+ * while notes are there. */
+static iso_note *note_new(iso_local *l, iso_note_kind kind, int64_t at)
+{
+    uint32_t tail = atomic_load_explicit(&l->note_tail, memory_order_relaxed);
+    while (tail - atomic_load_explicit(&l->note_head, memory_order_acquire) >= l->note_count) {
+        iso_bell_ring(&l->bell);
+        iso_sleep_ns(100000, NULL);
+    }
+    iso_note *n = (iso_note *)(void *)(l->notes + (tail % l->note_count) * l->note_bytes);
+    n->kind = kind;
+    n->at = at;
+    n->stopped = n->late = false;
+    return n;
+}
+
+/* Rounds are collected from time to time, other notes are told at once. */
+static void note_put(iso_local *l, const iso_note *n)
+{
+    uint32_t tail = atomic_load_explicit(&l->note_tail, memory_order_relaxed);
+    atomic_store_explicit(&l->note_tail, tail + 1, memory_order_release);
+    if (n->kind != ISO_NOTE_ROUND || tail + 1 - atomic_load_explicit(&l->note_head, memory_order_relaxed) > l->note_count / 2)
+        iso_bell_ring(&l->bell);
+}
+
+static const char *node_state(const iso_node_info *info)
+{
+    return info->state == ISO_NODE_LIVE ? (info->round_samples ? "working" : "idle") : iso_node_state_name(info->state);
+}
+
+static void note_round(iso_local *l, const iso_round_result *r, int64_t at)
+{
+    iso_note *n = note_new(l, ISO_NOTE_ROUND, at);
+    n->round = *r;
+    int64_t span = r->ended - r->started;
+    for (uint32_t i = 0; i < l->config.workers; i++) {
+        iso_node_info info;
+        iso_coordinator_node(l->coordinator, i, &info);
+        n->node[i] = (iso_node_record){.samples = info.round_samples,
+                                       .busy_ns = info.round_busy,
+                                       .idle_ns = span > info.round_busy ? span - info.round_busy : 0,
+                                       .score = info.score,
+                                       .state = node_state(&info)};
+    }
+    note_put(l, n);
+}
+
+static void note_epoch(iso_local *l, const iso_epoch_result *r, int64_t at)
+{
+    iso_note *n = note_new(l, ISO_NOTE_EPOCH, at);
+    n->epoch = *r;
+    if (r->best && l->best) {
+        /* The last one is still being written: only an epoch shorter than a file's writing comes to wait here. */
+        while (atomic_load_explicit(&l->best_busy, memory_order_acquire))
+            iso_sleep_ns(100000, NULL);
+        iso_net_publish(l->config.net, l->buffer[l->current], l->best);
+        atomic_store_explicit(&l->best_busy, true, memory_order_release);
+    } else {
+        n->epoch.best = false;
+    }
+    note_put(l, n);
+}
+
+/* ---- checkpoints ------------------------------------------------------------------------------------------------------------------ */
+
+void iso_local_fill_snapshot(iso_local *l)
+{
+    iso_snapshot *s = l->snapshot;
+    iso_saved saved = {0};
+    s->core_bytes = iso_coordinator_save(l->coordinator, s->core, s->core_capacity);
+    iso_saved_read(&saved, s->core, s->core_bytes, NULL);
+    s->round = saved.round;
+    s->epoch = saved.epoch;
+    iso_net_publish(l->config.net, l->buffer[l->current], s->weights);
+    for (uint32_t i = 0; i < l->states; i++)
+        iso_net_publish(l->config.net, l->state[i], s->state[i]);
+}
+
+/* The last border goes into the snapshot. When the one before is still being written, a run that goes on asks again later; at its end
+ * nothing changes the weights any more, and the calling thread takes the copy itself. */
+static void checkpoint(iso_local *l, bool last, int64_t at)
+{
+    bool busy = atomic_load_explicit(&l->snapshot_busy, memory_order_acquire);
+    if (busy && !last) {
+        atomic_store(&l->checkpoint_missed, true);
+        return;
+    }
+    if (!busy) {
+        iso_local_fill_snapshot(l);
+        atomic_store_explicit(&l->snapshot_busy, true, memory_order_release);
+    }
+    iso_note *n = note_new(l, ISO_NOTE_CHECKPOINT, at);
+    n->late = busy;
+    note_put(l, n);
+}
+
+/* ---- the optimiser's step ----------------------------------------------------------------------------------------------------------- */
+
+/* May a worker that was given work still read this buffer? */
+static bool is_read(const iso_local *l, uint32_t buffer)
+{
+    for (uint32_t i = 0; i < l->config.workers; i++) {
+        const worker *w = &l->worker[i];
+        if (w->buffer == buffer && w->work_sent != atomic_load_explicit(&w->work_done, memory_order_acquire) &&
+            !atomic_load_explicit(&w->gone, memory_order_acquire))
+            return true;
+    }
+    return false;
+}
+
+/* A buffer for the new weights: the current one when nobody reads it, else another. UINT32_MAX: no memory. */
+static uint32_t writable(iso_local *l)
+{
+    if (!is_read(l, l->current))
+        return l->current;
+    for (uint32_t i = 0; i <= l->config.workers; i++) {
+        if (i == l->current || (l->buffer[i] && is_read(l, i)))
+            continue;
+        if (!l->buffer[i])
+            l->buffer[i] = iso_new(l->alloc, l->values, sizeof(float));
+        return l->buffer[i] ? i : UINT32_MAX;
+    }
+    return UINT32_MAX;
+}
+
+static void update_begin(iso_local *l, const iso_update_order *o)
+{
+    update_job *u = &l->update;
+    u->what = (iso_update){.optimizer = &l->core.optimizer,
+                           .rate = o->rate,
+                           .step = o->step,
+                           .samples = o->samples,
+                           .units = o->units,
+                           .state = l->state,
+                           .sum = u->sum,
+                           .kept = u->kept,
+                           .unit = l->config.unit};
+    for (uint32_t i = 0; i < o->node_count; i++) {
+        worker *w = &l->worker[o->nodes[i]];
+        u->sum[u->what.sum_count++] = w->sum;
+        for (uint32_t k = 0; l->deferred && k < w->kept_count; k++)
+            u->kept[u->what.kept_count++] = w->kept + k * l->kept_bytes;
+        w->dirty = false; /* the update leaves zeros */
+        w->kept_count = 0;
+    }
+    u->buffer = writable(l);
+    if (u->buffer == UINT32_MAX) {
+        iso_local_fail(l, ISO_E_NOMEM, "no memory for a second copy of the weights, which a stalled worker still reads");
+        return;
+    }
+    u->from = u->buffer == l->current ? NULL : l->buffer[l->current];
+    u->what.w = l->buffer[u->buffer];
+}
+
+static void update_add(iso_local *l, const iso_update_order *o, uint32_t i)
+{
+    l->update.order[i] = o->order;
+    l->update.begin[i] = o->begin;
+    l->update.end[i] = o->end;
+}
+
+/* The slices are there: whoever has nothing else to do takes one. */
+static void update_publish(iso_local *l, uint32_t count)
+{
+    if (l->ended)
+        return;
+    l->current = l->update.buffer; /* read again when the last slice has been answered: the coordinator hands out nothing before */
+    atomic_store(&l->update.count, count);
+    atomic_store(&l->update.next, 0);
+    for (uint32_t i = 0; i < l->config.workers; i++)
+        iso_bell_ring(&l->worker[i].bell);
+}
+
+/* ---- effects ---------------------------------------------------------------------------------------------------------------------- */
+
+static void send_to(iso_local *l, uint32_t node, const iso_frame *frame)
+{
+    if (node >= l->config.workers)
+        return;
+    worker *w = &l->worker[node];
+    if (!iso_local_inbox_put(w, frame, l->buffer[l->current]))
+        return; /* a thread that has not looked for so long is dead or stalled: the coordinator finds out by its deadline */
+    if (frame->kind == ISO_FRAME_WORK) {
+        w->work_sent++;
+        w->buffer = l->current;
+    }
+    iso_bell_ring(&w->bell);
+}
+
+static void send(iso_local *l, const iso_frame *frame)
+{
+    if (frame->to != ISO_EVERYONE) {
+        send_to(l, frame->to, frame);
+        return;
+    }
+    for (uint32_t i = 0; i < l->config.workers; i++)
+        send_to(l, i, frame);
+}
+
+static void wake_at(iso_local *l, int64_t at)
+{
+    atomic_store(&l->wake_at, at);
+    if (at < atomic_load(&l->waiting_until))
+        iso_bell_ring(&l->bell);
+}
+
+static void end(iso_local *l, iso_note_kind kind, bool stopped, int64_t at)
+{
+    l->ended = true;
+    iso_note *n = note_new(l, kind, at);
+    n->stopped = stopped;
+    note_put(l, n);
+    atomic_store(&l->over, true);
+    for (uint32_t i = 0; i < l->config.workers; i++)
+        iso_bell_ring(&l->worker[i].bell);
+}
+
+void iso_local_fail(iso_local *l, int code, const char *text)
+{
+    iso_error_set(&l->error, code, "%s", text);
+    end(l, ISO_NOTE_FAILED, false, iso_clock_ns());
+}
+
+/* CHECKPOINT and the end come last whatever the order of the list: a checkpoint may be taken at any time before the next update, and
+ * the work that is sent in the same step need not wait for the copy. */
+static void execute(iso_local *l, int64_t at)
+{
+    const iso_effect *done = NULL, *failed = NULL;
+    bool border = false;
+    uint32_t slices = 0;
+    for (uint32_t i = 0; i < l->effects.count; i++) {
+        const iso_effect *f = &l->effects.item[i];
+        switch (f->kind) {
+        case ISO_EFFECT_SEND:
+            send(l, &f->frame);
+            break;
+        case ISO_EFFECT_UPDATE:
+            if (slices == 0)
+                update_begin(l, &f->update);
+            update_add(l, &f->update, slices++);
+            break;
+        case ISO_EFFECT_WAKE:
+            wake_at(l, f->at);
+            break;
+        case ISO_EFFECT_CHECKPOINT:
+            border = true;
+            break;
+        case ISO_EFFECT_ROUND:
+            note_round(l, &f->round_result, at);
+            break;
+        case ISO_EFFECT_EPOCH:
+            note_epoch(l, &f->epoch_result, at);
+            break;
+        case ISO_EFFECT_LOG: {
+            iso_note *n = note_new(l, ISO_NOTE_RECORD, at);
+            n->record = f->record;
+            note_put(l, n);
+            break;
+        }
+        case ISO_EFFECT_DONE:
+            done = f;
+            break;
+        case ISO_EFFECT_FAILED:
+            failed = f;
+            break;
+        default: /* TAKE: sums stay in place */
+            break;
+        }
+    }
+    if (slices)
+        update_publish(l, slices);
+    if (border)
+        checkpoint(l, done != NULL, at);
+    if (done)
+        end(l, ISO_NOTE_DONE, done->stopped, at);
+    if (failed) {
+        l->error = *failed->error;
+        end(l, ISO_NOTE_FAILED, false, at);
+    }
+}
+
+void iso_local_step(iso_local *l, iso_event *event)
+{
+    if (l->ended)
+        return;
+    event->now = iso_clock_ns();
+    if (iso_coordinator_step(l->coordinator, event, &l->effects))
+        iso_local_fail(l, ISO_E_STATE, "the coordinator refused an event of the local engine");
+    else
+        execute(l, event->now);
+}
