@@ -75,8 +75,8 @@ typedef struct iso_metadata {
 /* Takes the next bytes of the file; a negative return (with *e filled) ends the writing and is passed on. */
 typedef int (*iso_sink)(void *context, const void *bytes, size_t size, iso_error *e);
 
-/* Writes a file: header, then the tensors (wide types first, then by name: every tensor is aligned to its own type), and keys in
- * byte order. The same input gives the same bytes. *size (may be NULL) is the size of the file; with a NULL sink nothing is
+/* Writes a file: header, then the tensors, both in one order: wide types first (so that every tensor is aligned to its type), then by
+ * name; metadata by key. The same input gives the same bytes. *size (may be NULL) is the size of the file; with a NULL sink nothing is
  * written and only the size is computed. Errors: ISO_E_ARGUMENT (a name twice, a text that is not UTF-8, too large), ISO_E_NOMEM, or
  * the sink's. */
 ISO_API int iso_tensors_write(const iso_tensor_out *tensors, uint32_t count, const iso_metadata *metadata, uint32_t metadata_count,
