@@ -188,6 +188,10 @@ int iso_tree_parse(tree *t, const char *file, const char *text, size_t length, c
     iso_buffer_init(&t->text, a, 0);
     if (length > ISO_JOB_BYTES_MAX)
         return fail_at(file, (iso_place){1, 1}, e, "longer than 1 MiB: not a job file");
+    if (length >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3)) { /* a byte order mark, as some editors write */
+        text += 3;
+        length -= 3;
+    }
     const char *zero = length ? memchr(text, 0, length) : NULL;
     if (zero)
         return fail_at(file, place_of_byte(text, (size_t)(zero - text)), e, "a NUL byte: not a text in UTF-8");
@@ -195,7 +199,7 @@ int iso_tree_parse(tree *t, const char *file, const char *text, size_t length, c
     if (!yaml_parser_initialize(&parser))
         return iso_error_set(e, ISO_E_NOMEM, "out of memory while reading the job file");
     yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)(length ? text : ""), length); /* it refuses NULL */
     builder b = {.t = t, .file = file, .e = e};
     int r = iso_buffer_add(&t->nodes, sizeof(tree_node)) ? build(&b, &parser, text, length) : fail_memory(&b);
     yaml_parser_delete(&parser);

@@ -175,7 +175,11 @@ static void put_sync(writer *w, const iso_job *job)
         put_text(w, ", ");
         put_text(w, pair);
         put_text(w, ": ");
-        put_string(w, sign + 1);
+        double number;
+        if (iso_parse_double(sign + 1, strlen(sign + 1), &number) == ISO_PARSE_OK)
+            put_text(w, sign + 1);
+        else
+            put_string(w, sign + 1);
     }
     put_text(w, "}");
 }
