@@ -20,15 +20,17 @@ static int no_memory(iso_error *e)
     return iso_error_set(e, ISO_E_NOMEM, "no memory for the description of the model");
 }
 
-int iso_card_make(iso_card *c, const iso_job *job, const iso_dataset *training, const iso_channel *channel, const iso_alloc *a, iso_error *e)
+int iso_card_make(iso_card *c, const iso_job *job, const iso_dataset *training, uint32_t classes, const iso_channel *channel, const iso_alloc *a,
+                  iso_error *e)
 {
-    *c = (iso_card){.classes = training->classes, .input = training->shape, .fingerprint = training->fingerprint, .alloc = a};
+    *c = (iso_card){.classes = classes, .input = training->shape, .fingerprint = training->fingerprint, .alloc = a};
     c->job = iso_new_raw(a, 1, sizeof *c->job);
     c->scale = iso_new_raw(a, training->shape.c, sizeof *c->scale);
     c->shift = iso_new_raw(a, training->shape.c, sizeof *c->shift);
-    if (training->class_names)
-        c->class_names = iso_new(a, training->classes, sizeof *c->class_names);
-    bool enough = c->job && c->scale && c->shift && (c->class_names || !training->class_names);
+    bool named = training->class_names && training->classes == classes;
+    if (named)
+        c->class_names = iso_new(a, classes, sizeof *c->class_names);
+    bool enough = c->job && c->scale && c->shift && (c->class_names || !named);
     for (uint32_t k = 0; enough && c->class_names && k < c->classes; k++)
         enough = (c->class_names[k] = iso_strdup(a, training->class_names[k])) != NULL;
     if (!enough) {

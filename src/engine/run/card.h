@@ -41,8 +41,9 @@ typedef struct iso_card {
     const iso_alloc *alloc;
 } iso_card;
 
-/* Copies what it is given. class_names may be NULL. Error: ISO_E_NOMEM. */
-int iso_card_make(iso_card *c, const iso_job *job, const iso_dataset *training, const iso_channel *channel, const iso_alloc *a, iso_error *e);
+/* Copies what it is given. classes: outputs of the network; the data's names are taken when there are as many. Error: ISO_E_NOMEM. */
+int iso_card_make(iso_card *c, const iso_job *job, const iso_dataset *training, uint32_t classes, const iso_channel *channel, const iso_alloc *a,
+                  iso_error *e);
 void iso_card_free(iso_card *c);
 
 /* The network of the card. Errors as iso_job_model and iso_net_new. */

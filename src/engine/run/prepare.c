@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What has to stand before the first round: data, network, engine, the state of an earlier call. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash64.h"
+#include "engine/file/file.h"
+#include "engine/run/model.h"
+#include "engine/run/session.h"
+
+/* ---- data ---------------------------------------------------------------------------------------------------------------------------- */
+
+static const char *given(const char *path)
+{
+    return *path ? path : NULL;
+}
+
+static iso_normalize normalize_mode(iso_job_normalize mode)
+{
+    return mode == ISO_JOB_NORMALIZE_STANDARD ? ISO_NORMALIZE_STANDARD : mode == ISO_JOB_NORMALIZE_UNIT ? ISO_NORMALIZE_UNIT : ISO_NORMALIZE_NONE;
+}
+
+static int split(iso_session *s)
+{
+    const iso_job_data *d = &s->job->data;
+    iso_feed *f = &s->feed;
+    int result = iso_split_make(&s->data.train, s->data.has_validation ? 0 : d->validation, s->job->seed, s->alloc, &s->training_part,
+                                &s->validation_part, s->error);
+    if (result)
+        return result;
+    f->view[ISO_FEED_TRAIN] = s->training_part;
+    f->view[ISO_FEED_VALIDATION] = s->data.has_validation ? iso_view_all(&s->data.validation) : s->validation_part;
+    if (s->data.has_test)
+        f->view[ISO_FEED_TEST] = iso_view_all(&s->data.test);
+    return 0;
+}
+
+static int normalize(iso_session *s)
+{
+    uint32_t channels = s->data.train.shape.c, constant = 0;
+    s->channel = iso_new(s->alloc, channels, sizeof *s->channel);
+    if (!s->channel)
+        return iso_error_set(s->error, ISO_E_NOMEM, "no memory for the normalisation of %" PRIu32 " channels", channels);
+    int result = iso_normalize_measure(&s->training_part, normalize_mode(s->job->data.normalize), s->channel, &constant, s->error);
+    if (result == 0 && constant)
+        iso_tell(s, ISO_MESSAGE_WARNING, "%" PRIu32 " of %" PRIu32 " channels of the training data are constant: the network sees 0 for them", constant,
+                 channels);
+    return result;
+}
+
+int iso_session_data(iso_session *s)
+{
+    const iso_job_data *d = &s->job->data;
+    iso_data_source source = {.path = d->path, .test = given(d->test), .labels = given(d->labels), .validation = given(d->validation_path), .format = d->format};
+    int result = iso_data_open(&source, s->alloc, &s->data, s->error);
+    if (result) {
+        iso_job_error_at(s->job, s->job->path_at, s->error);
+        return result;
+    }
+    s->have_data = true;
+    const iso_dataset *set[] = {&s->data.train, s->data.has_validation ? &s->data.validation : NULL, s->data.has_test ? &s->data.test : NULL};
+    for (size_t i = 0; i < sizeof set / sizeof set[0]; i++)
+        if (set[i] && set[i]->warning)
+            iso_tell(s, ISO_MESSAGE_WARNING, "%s: %s", set[i]->source, set[i]->warning);
+    s->feed.augment = (iso_augment){.shift = d->shift, .flip = d->flip};
+    s->feed.seed = s->job->seed;
+    if (iso_augment_any(&s->feed.augment))
+        result = iso_augment_check(&s->feed.augment, s->data.train.shape, s->error);
+    if (result)
+        return iso_job_error_at(s->job, s->job->data_at, s->error);
+    result = split(s);
+    return result ? result : normalize(s);
+}
+
+/* ---- network --------------------------------------------------------------------------------------------------------------------------- */
+
+static int check_labels(iso_session *s, uint32_t classes)
+{
+    const iso_dataset *set[] = {&s->data.train, s->data.has_validation ? &s->data.validation : NULL, s->data.has_test ? &s->data.test : NULL};
+    for (size_t i = 0; i < sizeof set / sizeof set[0]; i++) {
+        int result = set[i] ? iso_dataset_check_labels(set[i], classes, s->error) : 0;
+        if (result)
+            return result;
+    }
+    return 0;
+}
+
+int iso_session_net(iso_session *s)
+{
+    uint32_t classes = s->job->model.classes ? s->job->model.classes : s->data.train.classes;
+    int result = check_labels(s, classes);
+    if (result == 0)
+        result = iso_card_make(&s->card, s->job, &s->data.train, classes, s->channel, s->alloc, s->error);
+    if (result == 0)
+        result = iso_card_net(&s->card, s->options->isa, &s->net, s->error);
+    if (result)
+        return result;
+    s->feed.scale = s->card.scale;
+    s->feed.shift = s->card.shift;
+    s->batch = iso_policy_batch(&s->policy, s->training_part.count, s->job->batch);
+    s->rounds_in_epoch = iso_epoch_rounds(s->training_part.count, s->batch);
+    s->unit = s->job->unit ? s->job->unit : iso_net_unit(s->net, s->batch);
+    return 0;
+}
+
+/* ---- engine ---------------------------------------------------------------------------------------------------------------------------- */
+
+/* Of all that decides the numbers: what a resume may change is left out. */
+static int digest(const iso_session *s, uint64_t *out)
+{
+    iso_job *j = iso_new_raw(s->alloc, 1, sizeof *j);
+    if (!j)
+        return iso_error_set(s->error, ISO_E_NOMEM, "no memory for a copy of the job");
+    iso_job_default(j);
+    const uint32_t workers = j->workers;
+    const iso_job_checkpoint checkpoint = j->checkpoint;
+    const iso_job_engine engine = j->engine;
+    *j = *s->job;
+    j->workers = workers;
+    j->checkpoint = checkpoint;
+    j->engine = engine;
+    j->out[0] = 0;
+    size_t length = iso_job_write(j, NULL, 0);
+    char *text = iso_new_raw(s->alloc, length + 1, 1);
+    if (text) {
+        iso_hash64 h;
+        iso_job_write(j, text, length + 1);
+        iso_hash64_init(&h);
+        iso_hash64_add(&h, text, length);
+        *out = iso_hash64_value(&h);
+    }
+    iso_free(s->alloc, text);
+    iso_free(s->alloc, j);
+    return text ? 0 : iso_error_set(s->error, ISO_E_NOMEM, "no memory for the job's text");
+}
+
+static int initial_weights(iso_session *s)
+{
+    float *w = iso_local_weights(s->local);
+    if (!s->job->init[0]) {
+        iso_net_init(s->net, s->job->seed, w);
+        return 0;
+    }
+    char *path = NULL, sha256[ISO_SHA256_TEXT];
+    iso_bytes bytes = {0};
+    iso_tensors *t = NULL;
+    int result = iso_model_path_of(s->job->init, s->alloc, &path, s->error);
+    if (result == 0)
+        result = iso_file_read(path, 0, s->alloc, &bytes, s->error);
+    if (result == 0)
+        result = iso_tensors_read(&t, bytes.bytes, bytes.size, path, s->alloc, s->error);
+    if (result == 0 && iso_tensors_metadata(t, "isochron"))
+        result = iso_card_verify(t, NULL, path, s->error);
+    if (result == 0)
+        result = iso_weights_read(s->net, t, path, s->alloc, w, sha256, s->error);
+    if (result == 0)
+        iso_tell(s, ISO_MESSAGE_INFO, "starts from the weights of %s (%.12s)", path, sha256);
+    iso_tensors_free(t);
+    iso_bytes_release(&bytes);
+    iso_free(s->alloc, path);
+    return result;
+}
+
+static int name_nodes(iso_session *s)
+{
+    s->name = iso_new(s->alloc, s->workers, sizeof *s->name);
+    s->node = iso_new(s->alloc, s->workers, sizeof *s->node);
+    if (!s->name || !s->node)
+        return iso_error_set(s->error, ISO_E_NOMEM, "no memory for the names of %" PRIu32 " workers", s->workers);
+    for (uint32_t i = 0; i < s->workers; i++)
+        snprintf(s->name[i], sizeof s->name[i], "\"worker-%" PRIu32 "\"", i);
+    return 0;
+}
+
+int iso_session_engine(iso_session *s)
+{
+    uint64_t job_digest = 0;
+    int result = digest(s, &job_digest);
+    if (result)
+        return result;
+    iso_local_config c = {.net = s->net,
+                          .feed = &s->feed,
+                          .job = s->job,
+                          .workers = s->workers,
+                          .unit = s->unit,
+                          .throttle = s->options->throttle,
+                          .throttle_count = s->options->throttle_count,
+                          .policy = s->policy,
+                          .job_digest = job_digest,
+                          .data_digest = s->data.train.fingerprint,
+                          .faults = s->options->faults,
+                          .alloc = s->alloc};
+    result = iso_local_new(&s->local, &c, s->error);
+    if (result == 0)
+        result = initial_weights(s);
+    if (result == 0)
+        result = iso_snapshot_init(&s->snapshot, s->net, &s->job->optimizer, iso_local_state_max(s->local), s->alloc, s->error);
+    if (result == 0 && s->feed.view[ISO_FEED_VALIDATION].count) {
+        s->best = iso_new(s->alloc, iso_net_parameters(s->net), sizeof *s->best);
+        if (!s->best)
+            result = iso_error_set(s->error, ISO_E_NOMEM, "no memory for the best weights");
+    }
+    return result ? result : name_nodes(s);
+}
+
+static void skipped(void *context, const char *sentence)
+{
+    iso_tell(context, ISO_MESSAGE_WARNING, "%s; an older checkpoint is taken", sentence);
+}
+
+int iso_session_resume(iso_session *s)
+{
+    bool found;
+    int result = iso_checkpoint_newest(&s->run, &s->card, s->net, &s->snapshot, &found, skipped, s, s->error);
+    if (result || !found)
+        return result;
+    result = iso_local_resume(s->local, &s->snapshot, s->error);
+    if (result)
+        return result;
+    s->resumed_round = s->snapshot.round;
+    if (s->snapshot.run) {
+        iso_summary before;
+        result = iso_summary_parse(&before, s->snapshot.run, strlen(s->snapshot.run), "the checkpoint's figures", s->alloc, s->error);
+        if (result)
+            return result;
+        iso_summary_clear(&s->total, s->alloc);
+        s->total = before;
+        s->earlier_seconds = before.seconds;
+        s->earlier_training_seconds = before.samples_per_second > 0 ? (double)before.samples / before.samples_per_second : 0;
+    }
+    return 0;
+}
+
+void iso_session_fini(iso_session *s)
+{
+    iso_local_free(s->local);
+    iso_snapshot_fini(&s->snapshot);
+    iso_free(s->alloc, s->best);
+    iso_net_free(s->net);
+    iso_card_free(&s->card);
+    iso_free(s->alloc, s->channel);
+    iso_view_free(&s->training_part);
+    iso_view_free(&s->validation_part);
+    if (s->have_data)
+        iso_data_close(&s->data);
+    iso_free(s->alloc, s->name);
+    iso_free(s->alloc, s->node);
+    iso_summary_clear(&s->total, s->alloc);
+    iso_buffer_fini(&s->metrics_text);
+    iso_buffer_fini(&s->events_text);
+    iso_journal_close(&s->metrics, NULL);
+    iso_journal_close(&s->events, NULL);
+    iso_run_close(&s->run);
+    iso_free(s->alloc, s->job);
+}
