@@ -117,8 +117,8 @@ typedef struct iso_folder {
 } iso_folder;
 
 /* Finds [PREFIX-]{train|t10k|test}{-|.|_}{images|labels}{-|.|_}idxN-ubyte[.gz] and its like among `names`. The plain file wins over
- * its .gz. Errors: ISO_E_FORMAT when there is no training set (says what was looked for), when labels lack, or when several sets
- * (PREFIXes) are there (lists them). Thread: any; allocates nothing. */
+ * its .gz. At least one of train and test is there, each with its labels. Errors: ISO_E_FORMAT when there is neither (says what was looked
+ * for), when labels lack, or when several sets (PREFIXes) are there (names two). Thread: any; allocates nothing. */
 ISO_API int iso_folder_find(const char *const *names, size_t count, iso_folder *out, iso_error *e);
 
 /* Is `labels` the name that belongs to `samples` ("x-images-idx3-ubyte" and "x-labels-idx1-ubyte.gz")? */

@@ -132,7 +132,7 @@ static int nothing_found(const char *const *names, size_t count, iso_error *e)
     if (shown < count)
         snprintf(there + at, sizeof there - at, ", and %zu more", count - shown);
     return iso_error_set(e, ISO_E_FORMAT,
-                         "no training set found; looked for train-images-idx3-ubyte and train-labels-idx1-ubyte (test: t10k-... or "
+                         "no data set found; looked for train-images-idx3-ubyte and train-labels-idx1-ubyte (test: t10k-... or "
                          "test-...; also with a prefix, with idx4, with dots, and each with .gz); there %s %s. Rename the files, or "
                          "name them with data.path and data.labels",
                          count ? "are:" : "is", count ? there : "nothing in the folder");
@@ -141,33 +141,44 @@ static int nothing_found(const char *const *names, size_t count, iso_error *e)
 static int several_found(const char *a, size_t n, const char *b, size_t m, iso_error *e)
 {
     return iso_error_set(e, ISO_E_FORMAT,
-                         "several data sets: \"%.*s\" and \"%.*s\" both have training images; name one file with data.path (and "
-                         "data.test)",
-                         n > 60 ? 60 : (int)n, a, m > 60 ? 60 : (int)m, b);
+                         "several data sets: \"%.*s\" and \"%.*s\"; name one file with data.path (and data.test)", n > 60 ? 60 : (int)n, a,
+                         m > 60 ? 60 : (int)m, b);
+}
+
+/* The one prefix of the samples of a part; *prefix stays NULL when there is none. */
+static int find_prefix(const char *const *names, size_t count, part which, const char **prefix, size_t *length, iso_error *e)
+{
+    for (size_t i = 0; i < count; i++) {
+        parsed_name n;
+        if (!parse_name(names[i], &n) || !n.has_part || n.which != which || n.holds != CONTENT_SAMPLES)
+            continue;
+        if (*prefix && !same_prefix(*prefix, *length, names[i], n.prefix))
+            return several_found(*prefix, *length, names[i], n.prefix, e);
+        *prefix = names[i];
+        *length = n.prefix;
+    }
+    return ISO_OK;
 }
 
 int iso_folder_find(const char *const *names, size_t count, iso_folder *out, iso_error *e)
 {
     const char *prefix = NULL;
-    size_t prefix_length = 0;
+    size_t length = 0;
     *out = (iso_folder){-1, -1, -1, -1};
-    for (size_t i = 0; i < count; i++) {
-        parsed_name n;
-        if (!parse_name(names[i], &n) || !n.has_part || n.which != PART_TRAIN || n.holds != CONTENT_SAMPLES)
-            continue;
-        if (prefix && !same_prefix(prefix, prefix_length, names[i], n.prefix))
-            return several_found(prefix, prefix_length, names[i], n.prefix, e);
-        prefix = names[i];
-        prefix_length = n.prefix;
-    }
+    int status = find_prefix(names, count, PART_TRAIN, &prefix, &length, e);
+    if (status == ISO_OK && !prefix)
+        status = find_prefix(names, count, PART_TEST, &prefix, &length, e);
+    if (status != ISO_OK)
+        return status;
     if (!prefix)
         return nothing_found(names, count, e);
-    iso_folder f = collect(names, count, prefix, prefix_length);
-    if (f.train_labels < 0)
+    iso_folder f = collect(names, count, prefix, length);
+    if (f.train_samples >= 0 && f.train_labels < 0)
         return iso_error_set(e, ISO_E_FORMAT, "there is %s, but no file of its labels (train-labels-idx1-ubyte, plain or .gz)",
                              names[f.train_samples]);
     if (f.test_samples >= 0 && f.test_labels < 0)
-        return iso_error_set(e, ISO_E_FORMAT, "there is %s, but no file of its labels", names[f.test_samples]);
+        return iso_error_set(e, ISO_E_FORMAT, "there is %s, but no file of its labels (t10k-labels-idx1-ubyte, plain or .gz)",
+                             names[f.test_samples]);
     *out = f;
     return ISO_OK;
 }

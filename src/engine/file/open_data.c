@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Paths to data sets: files and their labels, folders with the usual names. */
+#include "engine/file/open_data.h"
+
+#include <string.h>
+
+#include "engine/file/file.h"
+
+static int no_memory(const char *path, iso_error *e)
+{
+    return iso_error_set(e, ISO_E_NOMEM, "%s: out of memory", path);
+}
+
+/* One file to one data set. */
+static int load_file(const char *path, const char *format, iso_role role, const iso_alloc *a, bool *gzip, iso_dataset *out, iso_error *e)
+{
+    iso_bytes bytes;
+    *out = (iso_dataset){0};
+    int status = iso_file_load(path, 0, a, &bytes, gzip, e);
+    if (status != ISO_OK)
+        return status;
+    const iso_read_options options = {.name = strcmp(path, "-") == 0 ? "standard input" : path, .format = format, .role = role};
+    status = iso_data_read(&bytes, &options, a, out, e);
+    iso_bytes_release(&bytes); /* empty when the data set took them */
+    return status;
+}
+
+/* The file of labels beside a file of samples, in a new string; *out is NULL when there is none. */
+static int find_labels(const char *samples, const iso_alloc *a, char **out, iso_error *e)
+{
+    *out = NULL;
+    if (strcmp(samples, "-") == 0)
+        return ISO_OK;
+    const char *name = iso_path_name(samples);
+    char *folder = iso_strdup(a, name == samples ? "." : samples);
+    if (!folder)
+        return no_memory(samples, e);
+    if (name != samples)
+        folder[name == samples + 1 ? 1 : name - samples - 1] = '\0'; /* "/x" lies in "/" */
+    iso_listing l;
+    int status = iso_folder_list(folder, a, &l, e);
+    const char *found = NULL;
+    for (size_t i = 0; i < l.count; i++) /* in byte order the plain name comes before its .gz */
+        if (!found && iso_folder_pairs(name, l.name[i]))
+            found = l.name[i];
+    if (found) {
+        *out = name == samples ? iso_strdup(a, found) : iso_path_join(a, folder, found);
+        if (!*out)
+            status = no_memory(samples, e);
+    }
+    iso_listing_free(&l);
+    iso_free(a, folder);
+    return status == ISO_E_IO ? ISO_OK : status; /* a folder that may not be listed just has no labels to find */
+}
+
+static int join_labels(iso_dataset *set, const char *labels, const char *format, const iso_alloc *a, iso_error *e)
+{
+    iso_dataset l;
+    int status = load_file(labels, format, ISO_ROLE_LABELS, a, NULL, &l, e);
+    if (status == ISO_OK)
+        status = iso_dataset_join(set, &l, e);
+    iso_dataset_free(&l);
+    return status;
+}
+
+/* Samples and labels; labels NULL: in the same file, or beside it under the usual name. */
+static int load_set(const char *samples, const char *labels, const char *format, bool want_labels, const iso_alloc *a, iso_dataset *out,
+                    iso_error *e)
+{
+    char *beside = NULL;
+    int status = load_file(samples, format, ISO_ROLE_SAMPLES, a, NULL, out, e);
+    if (status == ISO_OK && !out->labels && !labels)
+        status = find_labels(samples, a, &beside, e);
+    if (status == ISO_OK && (labels || beside))
+        status = join_labels(out, labels ? labels : beside, format, a, e);
+    iso_free(a, beside);
+    if (status == ISO_OK && want_labels && !out->labels)
+        status = iso_error_set(e, ISO_E_FORMAT,
+                               "%s: has no labels, and no file of labels lies beside it under the usual name (images -> labels, idx3 -> "
+                               "idx1); name it with data.labels",
+                               samples);
+    if (status != ISO_OK)
+        iso_dataset_free(out);
+    return status;
+}
+
+/* A folder's train or test set; *path (may be NULL) gets the samples' path. */
+static int load_pair(const char *folder, const iso_listing *l, int64_t samples, int64_t labels, const char *format, const iso_alloc *a,
+                     iso_dataset *out, char **path, iso_error *e)
+{
+    char *s = iso_path_join(a, folder, l->name[samples]), *t = iso_path_join(a, folder, l->name[labels]);
+    int status = s && t ? load_set(s, t, format, true, a, out, e) : no_memory(folder, e);
+    if (status == ISO_OK && path) {
+        *path = s;
+        s = NULL;
+    }
+    iso_free(a, t);
+    iso_free(a, s);
+    return status;
+}
+
+static int find_in_folder(const char *folder, const iso_alloc *a, iso_listing *l, iso_folder *f, iso_error *e)
+{
+    int status = iso_folder_list(folder, a, l, e);
+    if (status != ISO_OK)
+        return status;
+    status = iso_folder_find((const char *const *)l->name, l->count, f, e);
+    if (status != ISO_OK)
+        iso_error_prefix(e, "%s: ", folder);
+    return status;
+}
+
+int iso_data_open_one(const char *path, const char *labels, const char *format, bool want_labels, const iso_alloc *a, iso_dataset *out,
+                      iso_error *e)
+{
+    *out = (iso_dataset){0};
+    if (strcmp(path, "-") == 0 || iso_path_kind_of(path) != ISO_PATH_FOLDER)
+        return load_set(path, labels, format, want_labels, a, out, e);
+    iso_listing l;
+    iso_folder f;
+    int status = find_in_folder(path, a, &l, &f, e);
+    if (status == ISO_OK)
+        status = f.test_samples >= 0 ? load_pair(path, &l, f.test_samples, f.test_labels, format, a, out, NULL, e)
+                                     : load_pair(path, &l, f.train_samples, f.train_labels, format, a, out, NULL, e);
+    iso_listing_free(&l);
+    return status;
+}
+
+/* data.path as a folder: train, and test unless the job names another. */
+static int open_folder(const iso_data_source *s, iso_data *d, iso_error *e)
+{
+    iso_listing l;
+    iso_folder f;
+    int status = find_in_folder(s->path, d->alloc, &l, &f, e);
+    if (status == ISO_OK && f.train_samples < 0)
+        status = iso_error_set(e, ISO_E_FORMAT, "%s: there is a test set (%s) but no training set (train-images-idx3-ubyte or its like)",
+                               s->path, l.name[f.test_samples]);
+    if (status == ISO_OK)
+        status = load_pair(s->path, &l, f.train_samples, f.train_labels, s->format, d->alloc, &d->train, &d->train_path, e);
+    if (status == ISO_OK && !s->test && f.test_samples >= 0) {
+        status = load_pair(s->path, &l, f.test_samples, f.test_labels, s->format, d->alloc, &d->test, &d->test_path, e);
+        d->has_test = status == ISO_OK;
+    }
+    iso_listing_free(&l);
+    return status;
+}
+
+static int open_train(const iso_data_source *s, iso_data *d, iso_error *e)
+{
+    if (!s->path || !*s->path)
+        return iso_error_set(e, ISO_E_ARGUMENT, "no data: name a file or a folder with data.path (--data)");
+    if (strcmp(s->path, "-") != 0 && iso_path_kind_of(s->path) == ISO_PATH_FOLDER) {
+        if (s->labels)
+            return iso_error_set(e, ISO_E_ARGUMENT, "data.labels (%s) goes with a file, but data.path (%s) is a folder", s->labels, s->path);
+        return open_folder(s, d, e);
+    }
+    d->train_path = iso_strdup(d->alloc, s->path);
+    if (!d->train_path)
+        return no_memory(s->path, e);
+    return load_set(s->path, s->labels, s->format, true, d->alloc, &d->train, e);
+}
+
+static int open_extra(const char *path, const char *format, iso_data *d, iso_dataset *out, bool *has, iso_error *e)
+{
+    int status = iso_data_open_one(path, NULL, format, true, d->alloc, out, e);
+    *has = status == ISO_OK;
+    return status;
+}
+
+/* One shape and one number of classes for all sets. */
+static int agree(iso_data *d, iso_error *e)
+{
+    iso_dataset *extra[2] = {d->has_test ? &d->test : NULL, d->has_validation ? &d->validation : NULL};
+    for (int i = 0; i < 2; i++) {
+        if (!extra[i])
+            continue;
+        int status = iso_dataset_check_shape(extra[i], d->train.shape, e);
+        if (status == ISO_OK && d->train.class_names)
+            status = iso_dataset_check_labels(extra[i], d->train.classes, e);
+        if (status != ISO_OK)
+            return status;
+        if (extra[i]->classes > d->train.classes)
+            d->train.classes = extra[i]->classes;
+    }
+    for (int i = 0; i < 2; i++)
+        if (extra[i] && !extra[i]->class_names)
+            extra[i]->classes = d->train.classes;
+    return ISO_OK;
+}
+
+int iso_data_open(const iso_data_source *source, const iso_alloc *a, iso_data *out, iso_error *e)
+{
+    *out = (iso_data){.alloc = a};
+    int status = open_train(source, out, e);
+    if (status == ISO_OK && source->test) {
+        out->test_path = iso_strdup(a, source->test);
+        status = out->test_path ? open_extra(source->test, source->format, out, &out->test, &out->has_test, e) : no_memory(source->test, e);
+    }
+    if (status == ISO_OK && source->validation)
+        status = open_extra(source->validation, source->format, out, &out->validation, &out->has_validation, e);
+    if (status == ISO_OK)
+        status = agree(out, e);
+    if (status != ISO_OK)
+        iso_data_close(out);
+    return status;
+}
+
+void iso_data_close(iso_data *d)
+{
+    if (!d)
+        return;
+    iso_dataset_free(&d->train);
+    iso_dataset_free(&d->test);
+    iso_dataset_free(&d->validation);
+    iso_free(d->alloc, d->train_path);
+    iso_free(d->alloc, d->test_path);
+    *d = (iso_data){0};
+}
