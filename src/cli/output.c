@@ -138,21 +138,27 @@ const char *cli_bytes(double bytes)
     return out;
 }
 
-const char *cli_duration(double seconds)
+const char *cli_clock(double seconds)
 {
-    char *out = slot(), number[ISO_NUMBER_TEXT];
+    char *out = slot();
     if (!isfinite(seconds) || seconds < 0 || seconds > 1e9)
         return strcpy(out, "-");
-    if (seconds < 60) {
-        iso_print_fixed(number, seconds, seconds < 10 ? 2 : 1);
-        snprintf(out, 48, "%s s", number);
-        return out;
-    }
-    unsigned long whole = (unsigned long)seconds;
+    unsigned long whole = (unsigned long)(seconds + 0.5);
     if (whole >= 3600)
         snprintf(out, 48, "%lu:%02lu:%02lu", whole / 3600, whole / 60 % 60, whole % 60);
     else
         snprintf(out, 48, "%lu:%02lu", whole / 60, whole % 60);
+    return out;
+}
+
+const char *cli_duration(double seconds)
+{
+    char number[ISO_NUMBER_TEXT];
+    if (!(seconds >= 0 && seconds < 59.95))
+        return cli_clock(seconds);
+    char *out = slot();
+    iso_print_fixed(number, seconds, seconds < 10 ? 2 : 1);
+    snprintf(out, 48, "%s s", number);
     return out;
 }
 

@@ -28,9 +28,10 @@ int cli_failed(int code, const iso_error *e);
 
 /* 61706 -> "61,706"; static storage, eight results live at a time. */
 const char *cli_grouped(uint64_t number);
-/* Bytes as "232.6 MiB", seconds as "1:02:03" or "12.3 s"; the same storage. */
+/* Bytes as "232.6 MiB", seconds as "1:02:03" or "12.3 s", or as "0:12" however few; the same storage. */
 const char *cli_bytes(double bytes);
 const char *cli_duration(double seconds);
+const char *cli_clock(double seconds);
 /* A number with digits behind the point, "-" when it is not finite; the same storage. */
 const char *cli_fixed(double value, int digits);
 

@@ -86,15 +86,16 @@ static void on_begin(void *context, const iso_train_begin *b)
     fflush(stderr);
 }
 
-/* "epoch 3/10 [######----]  42%  loss 0.312  accuracy 0.8871  80,123 samples/s  0:12 left", cut to the terminal's width. */
+/* "epoch 3/10 [######    ]  42%  loss 0.312  acc 0.8871  80,123/s  0:12 left", cut to the terminal's width. */
 static void draw_bar(cli_progress *p, const iso_progress *g)
 {
     char head[64], tail[160], bar[256];
+    bool wide = cli_error_width() >= 100;
     double done = g->samples_total ? (double)g->samples / (double)g->samples_total : 0;
     snprintf(head, sizeof head, "epoch %u/%u ", g->epoch, g->epochs);
-    snprintf(tail, sizeof tail, " %3.0f%%  loss %s  accuracy %s  %s samples/s  %s left", 100 * done, cli_fixed(g->loss, 4),
+    snprintf(tail, sizeof tail, " %3.0f%%  loss %s  %s %s  %s%s  %s left", 100 * done, cli_fixed(g->loss, 4), wide ? "accuracy" : "acc",
              cli_fixed(g->accuracy, 4), cli_grouped(isfinite(g->samples_per_second) ? (uint64_t)g->samples_per_second : 0),
-             cli_duration(g->seconds_left));
+             wide ? " samples/s" : "/s", cli_clock(g->seconds_left));
     int width = cli_error_width() - 1, room = width - (int)strlen(head) - (int)strlen(tail) - 2;
     int cells = room < 6 ? 0 : room > 40 ? 40 : room, full = (int)(done * cells);
     size_t at = 0;
