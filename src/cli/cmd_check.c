@@ -67,7 +67,7 @@ static void print_plan(const cli_plan *p)
            cli_grouped(p->rounds_per_epoch), cli_grouped(p->rounds), job->epochs);
     printf("policy        %s, %u %s, %s\n", job->policy, p->workers, p->workers == 1 ? "worker" : "workers",
            iso_isa_name(iso_net_isa(p->net)));
-    printf("memory        about %s: data %s, parameters %s, gradients and optimiser %s, workers %s\n", cli_bytes(p->memory_all),
+    printf("memory        about %s: data %s, parameters %s, optimiser %s, workers %s\n", cli_bytes(p->memory_all),
            cli_bytes(p->memory_data), cli_bytes(p->memory_parameters), cli_bytes(p->memory_training), cli_bytes(p->memory_workers));
     printf("run folder    %s\n", job->out[0] ? job->out : "runs/NAME");
 }

@@ -14,7 +14,7 @@
 #define MATRIX_MAX 30u /* classes: a wider matrix does not fit a screen */
 
 static const cli_option options[] = {
-    {"data", "PATH", NULL, "a data file, or a folder: its test set, else its training set; required"},
+    {"data", "PATH", NULL, "a data file, or a folder: its test set, else its training set; else what the job names"},
     {"labels", "PATH", NULL, "the labels, when they do not lie beside the data under the usual name"},
     {"data-format", "NAME", NULL, "auto looks at the content; or a format's name"},
     CLI_ISA_OPTION,
@@ -127,25 +127,22 @@ static int run(const cli_arguments *a)
     iso_isa isa;
     iso_trained *m;
     iso_error e = {0};
-    const char *path = cli_given(a, "data");
-    if (!path) {
-        cli_error("evaluate wants data: --data PATH");
-        return 2;
-    }
     int status = cli_isa_read(a, &isa);
     if (status)
         return status;
     int code = iso_model_open(&m, a->word[0], isa, NULL, &e);
     if (code)
         return cli_failed(code, &e);
-    status = evaluate(a, m, path);
+    const iso_job_data *own = &iso_model_job(m)->data;
+    const char *path = cli_given(a, "data");
+    status = evaluate(a, m, path ? path : own->test[0] ? own->test : own->path);
     iso_model_close(m);
     return status;
 }
 
 const cli_command cli_evaluate = {
     .name = "evaluate",
-    .words = "MODEL|RUN --data PATH",
+    .words = "MODEL|RUN [--data PATH]",
     .summary = "loss, accuracy, confusion matrix, precision and recall",
     .help = "MODEL is a model.safetensors or a checkpoint, RUN a run folder.\n"
             "Precision is the share of right ones among what was called so, recall the share found of what is so.\n"

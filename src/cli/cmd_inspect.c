@@ -97,16 +97,21 @@ static void print_tensors(const iso_inspection *in)
         const iso_tensor_view *v = iso_tensors_at(in->tensors, i);
         char dims[200];
         dims_text(v, dims);
-        printf("  %-28s %-8s %-18s %14s\n", v->name, iso_tensor_type_name(v->type), v->rank ? dims : "scalar", cli_grouped(v->count));
+        int length = (int)strlen(v->name);
+        printf("  ");
+        cli_put_text(v->name, 0);
+        printf("%*s %-8s %-18s %14s\n", length < 28 ? 28 - length : 0, "", iso_tensor_type_name(v->type), v->rank ? dims : "scalar",
+               cli_grouped(v->count));
         values += v->count;
     }
     printf("  %-28s %-8s %-18s %14s\n", "all", "", "", cli_grouped(values));
     for (uint32_t i = 0; i < iso_tensors_metadata_count(in->tensors); i++) {
         const char *key, *value;
         iso_tensors_metadata_at(in->tensors, i, &key, &value);
-        printf("%s%s: ", i ? "" : "metadata\n", key);
-        for (const char *c = value; *c; c++)
-            printf("%s%.1s", *c == '\n' ? "\n   " : "", *c == '\n' ? "" : (unsigned char)*c < 32 ? "?" : c);
+        printf(i ? "  " : "metadata\n  ");
+        cli_put_text(key, 4);
+        printf(": ");
+        cli_put_text(value, 4);
         printf("\n");
     }
 }

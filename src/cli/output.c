@@ -106,6 +106,16 @@ int cli_failed(int code, const iso_error *e)
     return code == ISO_E_JOB || code == ISO_E_ARGUMENT ? 2 : 1;
 }
 
+void cli_put_text(const char *text, int indent)
+{
+    for (const char *c = text; *c; c++) {
+        if (*c == '\n')
+            printf("\n%*s", indent, "");
+        else
+            putchar((unsigned char)*c < 32 || *c == 127 ? '?' : *c);
+    }
+}
+
 static char *slot(void)
 {
     static char text[8][48];

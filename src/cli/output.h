@@ -26,6 +26,9 @@ void cli_warning(const char *format, ...) ISO_PRINTF(1, 2);
 /* The exit status of a result: 0, 2 for a wrong job or argument, else 1; prints the sentence. */
 int cli_failed(int code, const iso_error *e);
 
+/* Prints a text out of a file: control characters as '?', lines of a longer one indented by `indent`. */
+void cli_put_text(const char *text, int indent);
+
 /* 61706 -> "61,706"; static storage, eight results live at a time. */
 const char *cli_grouped(uint64_t number);
 /* Bytes as "232.6 MiB", seconds as "1:02:03" or "12.3 s", or as "0:12" however few; the same storage. */

@@ -36,18 +36,18 @@ static int open_data(cli_plan *p, iso_error *e)
         return r;
     }
     if (p->data.train.warning)
-        warn(p, "%s", p->data.train.warning);
+        warn(p, "%s: %s", p->data.train.source, p->data.train.warning);
     if (p->data.has_test && p->data.test.warning)
-        warn(p, "%s", p->data.test.warning);
+        warn(p, "%s: %s", p->data.test.source, p->data.test.warning);
     p->classes = p->data.train.classes;
     iso_augment augment = {d->shift, d->flip};
-    r = iso_augment_check(&augment, p->data.train.shape, e);
+    r = iso_augment_any(&augment) ? iso_augment_check(&augment, p->data.train.shape, e) : ISO_OK;
     if (r) {
         iso_job_error_at(p->job, p->job->data_at, e);
         return r;
     }
     iso_view training, validation;
-    r = iso_split_make(&p->data.train, d->validation, p->job->seed, NULL, &training, &validation, e);
+    r = iso_split_make(&p->data.train, p->data.has_validation ? 0 : d->validation, p->job->seed, NULL, &training, &validation, e);
     if (r)
         return r;
     p->training = training.count;
@@ -64,7 +64,11 @@ static int build(cli_plan *p, iso_isa isa, iso_error *e)
     if (r)
         return r;
     uint32_t classes = p->job->model.classes ? p->job->model.classes : p->classes;
-    r = iso_net_new(&p->net, &model, p->data.train.shape, classes, isa, NULL, e);
+    r = iso_dataset_check_labels(&p->data.train, classes, e);
+    if (!r && p->data.has_test)
+        r = iso_dataset_check_labels(&p->data.test, classes, e);
+    if (!r)
+        r = iso_net_new(&p->net, &model, p->data.train.shape, classes, isa, NULL, e);
     if (r == ISO_E_SHAPE || r == ISO_E_ARGUMENT)
         iso_job_error_at(p->job, p->job->model_at, e);
     if (r)
@@ -83,14 +87,16 @@ static double set_bytes(const iso_dataset *d)
     return (double)d->count * ((double)iso_dataset_sample_bytes(d) + (d->labels ? 4 : 0));
 }
 
+/* Every worker has a sum of its own, and room for what it keeps of the batch's units until the update. */
 static void estimate_memory(cli_plan *p)
 {
-    double values = (double)iso_net_values(p->net), units = (double)((p->batch + p->unit - 1) / p->unit);
+    double values = (double)iso_net_values(p->net), units = (double)iso_units_in(p->batch, p->unit);
     p->memory_data = set_bytes(&p->data.train) + (p->data.has_test ? set_bytes(&p->data.test) : 0) +
                      (p->data.has_validation ? set_bytes(&p->data.validation) : 0);
     p->memory_parameters = 4 * values;
-    p->memory_training = 4 * values * iso_optimizer_states(&p->job->optimizer) + units * (double)iso_kept_bytes(p->net, p->unit);
-    p->memory_workers = p->workers * (8 * values + (double)iso_pass_bytes(p->net, p->unit, true));
+    p->memory_training = 4 * values * iso_optimizer_states(&p->job->optimizer);
+    p->memory_workers = p->workers * (8 * values + (double)iso_pass_bytes(p->net, p->unit, true) +
+                                      units * (double)iso_kept_bytes(p->net, p->unit));
     p->memory_all = p->memory_data + p->memory_parameters + p->memory_training + p->memory_workers;
     struct sysinfo info;
     if (!sysinfo(&info) && p->memory_all > (double)info.totalram * info.mem_unit)
@@ -98,16 +104,29 @@ static void estimate_memory(cli_plan *p)
              cli_bytes((double)info.totalram * info.mem_unit));
 }
 
-static void count_rounds(cli_plan *p)
+static int count_rounds(cli_plan *p, iso_error *e)
 {
+    const iso_job *job = p->job;
+    char text[ISO_WORD_MAX + ISO_SYNC_MAX + 2];
+    iso_policy_spec policy;
+    snprintf(text, sizeof text, "%s:%s", job->policy, job->parameters);
+    int r = iso_policy_parse(&policy, text, e);
+    if (r)
+        return r;
     uint32_t cores = iso_cores_allowed();
-    p->workers = p->job->workers ? p->job->workers : cores;
+    p->workers = job->workers ? job->workers : cores;
     if (p->workers > cores)
         warn(p, "%u workers on %u cores: they take turns", p->workers, cores);
-    p->batch = p->job->batch < p->training ? p->job->batch : p->training;
-    p->unit = p->job->unit ? p->job->unit : iso_net_unit(p->net, p->batch);
-    p->rounds_per_epoch = (p->training + p->batch - 1) / p->batch;
-    p->rounds = p->rounds_per_epoch * p->job->epochs;
+    p->batch = iso_policy_batch(&policy, p->training, job->batch);
+    if (iso_policy_ignores_batch(policy.policy))
+        warn(p, "%s ignores batch: it works with %s samples", job->policy, cli_grouped(p->batch));
+    else if (job->batch > p->training)
+        warn(p, "batch %s is larger than the training set: a round is all of its %s samples", cli_grouped(job->batch),
+             cli_grouped(p->training));
+    p->unit = job->unit ? job->unit : iso_net_unit(p->net, p->batch);
+    p->rounds_per_epoch = iso_epoch_rounds(p->training, p->batch);
+    p->rounds = p->rounds_per_epoch * job->epochs;
+    return ISO_OK;
 }
 
 int cli_plan_make(cli_plan *p, const iso_job *job, iso_isa isa, iso_error *e)
@@ -117,11 +136,12 @@ int cli_plan_make(cli_plan *p, const iso_job *job, iso_isa isa, iso_error *e)
     int r = open_data(p, e);
     if (!r)
         r = build(p, isa, e);
+    if (!r)
+        r = count_rounds(p, e);
     if (r) {
         cli_plan_clear(p);
         return r;
     }
-    count_rounds(p);
     estimate_memory(p);
     if (!p->data.has_test)
         warn(p, "no test set was found; data.test names one");

@@ -126,7 +126,6 @@ class Arguments(Case):
                 (["train", "a.yaml", "b.yaml"], ["b.yaml"]),
                 (["evaluate"], ["usage", "evaluate"]),
                 (["predict", "x"], ["usage", "predict"]),
-                (["evaluate", "x"], ["--data"]),
                 (["train", self.job, "--epochs", "-1"], ["--epochs", "'-1'"]),
                 (["train", self.job, "--epochs=1e3"], ["--epochs", "write 1000"]),
                 (["train", self.job, "--isa", "sse"], ["sse", "avx2"]),
@@ -375,6 +374,9 @@ class Evaluate(Case):
         r = self.iso("evaluate", self.trained() / "model.safetensors", "--data", self.data)
         for word in ("accuracy", "loss", "precision", "recall", "predicted"):
             self.assertIn(word, r.stdout)
+
+    def test_the_data_of_the_job_is_the_default(self):
+        self.assertEqual(self.iso("evaluate", self.trained()).stdout, self.iso("evaluate", self.trained(), "--data", self.data).stdout)
 
     def test_what_does_not_fit_is_an_error(self):
         other = make_data(self.tmp / "other", 10, 5, side=6)
