@@ -39,10 +39,11 @@ bool iso_buffer_reserve(iso_buffer *b, size_t more)
     }
     if (wanted <= b->capacity)
         return true;
-    size_t capacity = b->capacity < FIRST_CAPACITY ? FIRST_CAPACITY : b->capacity;
-    while (capacity < wanted)
-        if (!iso_size_add(capacity, capacity / 2, &capacity))
-            capacity = wanted;
+    size_t capacity = b->capacity + b->capacity / 2; /* cannot wrap: a block is at most half of the address space */
+    if (capacity < FIRST_CAPACITY)
+        capacity = FIRST_CAPACITY;
+    if (capacity < wanted)
+        capacity = wanted;
     if (capacity > b->limit)
         capacity = b->limit;
     uint8_t *bytes = iso_new_raw(b->alloc, capacity, 1);

@@ -70,8 +70,6 @@ static int one_member(job *j, iso_error *e)
             j->z.avail_in = (uInt)part;
             j->at += part;
         }
-        if (j->out.size == j->out.limit)
-            return iso_error_set(e, ISO_E_FORMAT, "%s: more than %zu bytes when decompressed", j->name, j->out.limit - 1);
         size_t step = j->out.limit - j->out.size < OUTPUT_STEP ? j->out.limit - j->out.size : OUTPUT_STEP;
         if (j->out.size == j->out.capacity && !iso_buffer_reserve(&j->out, step))
             return failed(j, Z_MEM_ERROR, e);
@@ -85,6 +83,8 @@ static int one_member(job *j, iso_error *e)
             code = Z_OK; /* only room or input was short */
         if (code != Z_OK && code != Z_STREAM_END)
             return failed(j, code, e);
+        if (j->out.size == j->out.limit) /* the limit is one more than what is allowed */
+            return iso_error_set(e, ISO_E_FORMAT, "%s: more than %zu bytes when decompressed", j->name, j->out.limit - 1);
     }
     return ISO_OK;
 }
