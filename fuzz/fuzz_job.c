@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fuzz target: the job file, and --set. Whatever the bytes: no crash, an error has a sentence, an error changes nothing, and a job
- * that is accepted reads back as itself from what it is written as. */
+ * Fuzz target: the job file, and --set. Whatever the bytes: no crash, an error has a sentence, an error changes
+ * nothing, and a job that is accepted reads back as itself from what it is written as. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -30,7 +30,8 @@ static void check_written(const iso_job *job)
         iso_job_default(&again);
         hold(!iso_job_parse(&again, "again", one, length, NULL, &e), e.text);
         hold(!iso_job_finish(&again, &e), e.text);
-        hold(iso_job_write(&again, two, length + 1) == length && !strcmp(one, two), "written, read and written again differs");
+        hold(iso_job_write(&again, two, length + 1) == length && !strcmp(one, two),
+             "written, read and written again differs");
         hold(!iso_job_difference(job, &again, &e), e.text);
     }
     free(one);

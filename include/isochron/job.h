@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The job: everything that decides what a run computes, as one flat value, and its text form, the job file (YAML).
  *
- * An iso_job owns no memory: copy it with =, keep it anywhere (it has about 50 KiB). One schema table (src/job/schema.c) drives
- * parsing, --set, writing, comparing and the help; a layer's options come from the table of layer kinds, a policy's from the
- * table of policies.
+ * An iso_job owns no memory: copy it with =, keep it anywhere (it has about 50 KiB). One schema table
+ * (src/job/schema.c) drives parsing, --set, writing, comparing and the help; a layer's options come from the table of
+ * layer kinds, a policy's from the table of policies.
  *
  * Intended use
  *   1. iso_job_default; then iso_job_parse a file and iso_job_set flags over it, in any order: the last one wins.
  *   2. iso_job_finish: what must be given is there, what was left open gets its value, values fit each other.
  *   3. iso_job_model once the data's class count is known. iso_job_write makes the run folder's job.yaml.
  *
- * Errors are ISO_E_JOB with a text that begins "FILE:LINE:COLUMN: " (or "--set KEY=VALUE: "), names the key and, for a wrong
- * word, the right ones. Thread: any; a job belongs to one thread at a time. */
+ * Errors are ISO_E_JOB with a text that begins "FILE:LINE:COLUMN: " (or "--set KEY=VALUE: "), names the key and, for a
+ * wrong word, the right ones. Thread: any; a job belongs to one thread at a time. */
 #ifndef ISOCHRON_JOB_H
 #define ISOCHRON_JOB_H
 
@@ -30,7 +30,11 @@
 #define ISO_JOB_DEPTH_MAX 16u         /* the deepest nesting in a job file */
 
 /* The same values as iso_normalize of isochron/data.h. */
-typedef enum iso_job_normalize { ISO_JOB_NORMALIZE_NONE, ISO_JOB_NORMALIZE_UNIT, ISO_JOB_NORMALIZE_STANDARD } iso_job_normalize;
+typedef enum iso_job_normalize {
+    ISO_JOB_NORMALIZE_NONE,
+    ISO_JOB_NORMALIZE_UNIT,
+    ISO_JOB_NORMALIZE_STANDARD
+} iso_job_normalize;
 typedef enum iso_job_engine { ISO_JOB_ENGINE_LOCAL } iso_job_engine;
 
 /* Where in the job file something stands; line 0: it did not come from a file. Both count from 1. */
@@ -50,7 +54,8 @@ typedef struct iso_job_data {
     bool flip;                        /* augmentation: left and right swapped in half of the samples */
 } iso_job_data;
 
-/* A preset with its options (preset[0] != 0), or a list of layers (preset is "" and layers.count > 0), or nothing yet. */
+/* A preset with its options (preset[0] != 0), or a list of layers (preset is "" and layers.count > 0), or nothing yet.
+ */
 typedef struct iso_job_net {
     char preset[ISO_WORD_MAX];
     uint32_t classes;                 /* 0: what the data tells */
@@ -84,9 +89,9 @@ typedef struct iso_job {
     iso_job_checkpoint checkpoint;
     uint64_t seed;
     char out[ISO_PATH_MAX];           /* the run folder; "": runs/NAME, chosen by the command line */
-    char init[ISO_PATH_MAX];          /* weights to start from, a safetensors file or run folder; "": drawn from the seed */
+    char init[ISO_PATH_MAX]; /* weights to start from, a safetensors file or run folder; "": drawn from the seed */
 
-    char file[ISO_PATH_MAX];          /* the job file, for messages; "" when there was none. Not compared, not written */
+    char file[ISO_PATH_MAX]; /* the job file, for messages; "" when there was none. Not compared, not written */
     iso_place data_at, path_at, model_at, sync_at; /* for messages. Not compared, not written */
 } iso_job;
 
@@ -95,28 +100,31 @@ ISO_API void iso_job_default(iso_job *job);
 
 /* Lays a job file's text over *job: what the text does not name stays as it is, but a section that it names as a whole
  * (`model: mlp`, `optimizer: {name: adam}`) begins from its defaults; so do iso_job_set and iso_job_set_text.
- * file: its name, for messages and job->file. text: length bytes, need not end in NUL, borrowed. On an error *job is as before.
- * Errors: ISO_E_JOB (not YAML, several documents, unknown or repeated key, wrong type, word or bounds, too long, too deep),
- * ISO_E_NOMEM. Memory: at most a small multiple of length (which ISO_JOB_BYTES_MAX bounds), given back before it returns. */
-ISO_API int iso_job_parse(iso_job *job, const char *file, const char *text, size_t length, const iso_alloc *a, iso_error *e);
+ * file: its name, for messages and job->file. text: length bytes, need not end in NUL, borrowed. On an error *job is as
+ * before. Errors: ISO_E_JOB (not YAML, several documents, unknown or repeated key, wrong type, word or bounds, too
+ * long, too deep), ISO_E_NOMEM. Memory: at most a small multiple of length (which ISO_JOB_BYTES_MAX bounds), given back
+ * before it returns. */
+ISO_API int iso_job_parse(iso_job *job, const char *file, const char *text, size_t length, const iso_alloc *a,
+                          iso_error *e);
 
 /* "optimizer.learning_rate=0.1": one key, its value written as in the file ("model={preset: mlp, hidden: [5]}").
  * Errors as iso_job_parse; *job is as before. */
 ISO_API int iso_job_set(iso_job *job, const char *assignment, const iso_alloc *a, iso_error *e);
 
-/* The same for a value that is plain text whatever characters it has (a path from a flag). flag names it in messages ("--data"). */
+/* The same for a value that is plain text whatever characters it has (a path from a flag). flag names it in messages
+ * ("--data"). */
 ISO_API int iso_job_set_text(iso_job *job, const char *flag, const char *key, const char *value, iso_error *e);
 
-/* The last step before use: data.path and model are given, open values get theirs (name, learning_rate), the preset or the
- * layers and the policy exist, values fit each other. Idempotent. Errors: ISO_E_JOB. */
+/* The last step before use: data.path and model are given, open values get theirs (name, learning_rate), the preset or
+ * the layers and the policy exist, values fit each other. Idempotent. Errors: ISO_E_JOB. */
 ISO_API int iso_job_finish(iso_job *job, iso_error *e);
 
 /* The network of a finished job for data of `classes` classes, with the job's loss and initialisation.
  * Errors: ISO_E_JOB with the model's place in the file: preset or its options are wrong. */
 ISO_API int iso_job_model(const iso_job *job, uint32_t classes, iso_model *out, iso_error *e);
 
-/* Puts "FILE:LINE:COLUMN: " before e's text when job came from a file and place is in it; for errors that data, network or
- * policy report later. Returns e->code. */
+/* Puts "FILE:LINE:COLUMN: " before e's text when job came from a file and place is in it; for errors that data, network
+ * or policy report later. Returns e->code. */
 ISO_API int iso_job_error_at(const iso_job *job, iso_place place, iso_error *e);
 
 /* The job as a file with every key, in the schema's order; iso_job_parse of it over the defaults gives the same job.

@@ -25,8 +25,8 @@ static int unknown(const cli_option *table, const char *word, size_t length, iso
         names[count++] = o->name;
     snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), word);
     const char *near = iso_nearest_word(name, names, count);
-    return iso_error_set(e, ISO_E_ARGUMENT, "unknown option --%s%s%s%s", name, near ? "; did you mean --" : "", near ? near : "",
-                         near ? "?" : "");
+    return iso_error_set(e, ISO_E_ARGUMENT, "unknown option --%s%s%s%s", name, near ? "; did you mean --" : "",
+                         near ? near : "", near ? "?" : "");
 }
 
 /* One --option at argv[*at]; *at moves on when its value is the next word. */

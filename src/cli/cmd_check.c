@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * isochron check: what a job would do. Reads the data, builds the network, counts; trains nothing and writes nothing. */
+ * isochron check: what a job would do. Reads the data, builds the network, counts; trains nothing and writes nothing.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,10 +38,12 @@ static void print_layers(const iso_net *net)
         char in[40], out[40];
         shape_text(l.in, in);
         shape_text(l.out, out);
-        printf("%-16s %-14s %-14s %12s %14s\n", l.name, in, out, cli_grouped(l.parameters), cli_grouped((uint64_t)l.flops));
+        printf("%-16s %-14s %-14s %12s %14s\n", l.name, in, out, cli_grouped(l.parameters),
+               cli_grouped((uint64_t)l.flops));
         flops += l.flops;
     }
-    printf("%-16s %-14s %-14s %12s %14s\n", "all", "", "", cli_grouped(iso_net_parameters(net)), cli_grouped((uint64_t)flops));
+    printf("%-16s %-14s %-14s %12s %14s\n", "all", "", "", cli_grouped(iso_net_parameters(net)),
+           cli_grouped((uint64_t)flops));
 }
 
 static void print_data(const cli_plan *p)
@@ -63,12 +66,13 @@ static void print_plan(const cli_plan *p)
     printf("job           %s\n", job->name);
     print_data(p);
     print_layers(p->net);
-    printf("\nround         batch %s in units of %u: %s rounds an epoch, %s in %u epochs\n", cli_grouped(p->batch), p->unit,
-           cli_grouped(p->rounds_per_epoch), cli_grouped(p->rounds), job->epochs);
+    printf("\nround         batch %s in units of %u: %s rounds an epoch, %s in %u epochs\n", cli_grouped(p->batch),
+           p->unit, cli_grouped(p->rounds_per_epoch), cli_grouped(p->rounds), job->epochs);
     printf("policy        %s, %u %s, %s\n", job->policy, p->workers, p->workers == 1 ? "worker" : "workers",
            iso_isa_name(iso_net_isa(p->net)));
     printf("memory        about %s: data %s, parameters %s, optimiser %s, workers %s\n", cli_bytes(p->memory_all),
-           cli_bytes(p->memory_data), cli_bytes(p->memory_parameters), cli_bytes(p->memory_training), cli_bytes(p->memory_workers));
+           cli_bytes(p->memory_data), cli_bytes(p->memory_parameters), cli_bytes(p->memory_training),
+           cli_bytes(p->memory_workers));
     printf("run folder    %s\n", job->out[0] ? job->out : "runs/NAME");
 }
 

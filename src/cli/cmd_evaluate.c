@@ -64,8 +64,8 @@ static void print_classes(const iso_evaluation *v)
             width = (int)strlen(v->score[k].name);
     printf("\n%-*s  precision  recall  count\n", width, "class");
     for (uint32_t k = 0; k < v->classes; k++)
-        printf("%-*s  %9s  %6s  %5s\n", width, v->score[k].name, cli_fixed(v->score[k].precision, 4), cli_fixed(v->score[k].recall, 4),
-               cli_grouped(v->score[k].count));
+        printf("%-*s  %9s  %6s  %5s\n", width, v->score[k].name, cli_fixed(v->score[k].precision, 4),
+               cli_fixed(v->score[k].recall, 4), cli_grouped(v->score[k].count));
 }
 
 static void print_matrix(const iso_evaluation *v)
@@ -113,8 +113,8 @@ static int evaluate(const cli_arguments *a, const iso_trained *m, const char *pa
     if (cli_given(a, "json")) {
         code = result_json(&v);
     } else {
-        printf("accuracy  %s (%s of %s)\nloss      %s\n", cli_fixed(v.accuracy, 4), cli_grouped(v.correct), cli_grouped(v.samples),
-               cli_fixed(v.loss, 4));
+        printf("accuracy  %s (%s of %s)\nloss      %s\n", cli_fixed(v.accuracy, 4), cli_grouped(v.correct),
+               cli_grouped(v.samples), cli_fixed(v.loss, 4));
         print_classes(&v);
         print_matrix(&v);
     }

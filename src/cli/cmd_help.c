@@ -10,7 +10,8 @@
 #include "isochron/core.h"
 #include "isochron/data.h"
 
-const cli_command *const cli_commands[] = {&cli_train, &cli_evaluate, &cli_predict, &cli_check, &cli_inspect, &cli_help, NULL};
+const cli_command *const cli_commands[] = {&cli_train,   &cli_evaluate, &cli_predict, &cli_check,
+                                           &cli_inspect, &cli_help,     NULL};
 
 static const cli_option options[] = {
     {"help", NULL, NULL, "this text"},
@@ -27,17 +28,20 @@ const cli_command *cli_command_find(const char *name)
 
 void cli_command_print(const cli_command *c)
 {
-    printf("isochron %s%s%s [OPTIONS]\n%s\n\n%s\n\nOptions:\n", c->name, c->words[0] ? " " : "", c->words, c->summary, c->help);
+    printf("isochron %s%s%s [OPTIONS]\n%s\n\n%s\n\nOptions:\n", c->name, c->words[0] ? " " : "", c->words, c->summary,
+           c->help);
     cli_options_print(c->options);
 }
 
 static void print_overview(void)
 {
-    printf("isochron COMMAND ...\nTrains feed-forward networks on machines that are not equally fast, to the same bits on any number "
+    printf("isochron COMMAND ...\nTrains feed-forward networks on machines that are not equally fast, to the same bits "
+           "on any number "
            "of workers.\n\nCommands:\n");
     for (const cli_command *const *c = cli_commands; *c; c++)
         printf("  %-10s %s\n", (*c)->name, (*c)->summary);
-    printf("\n`isochron COMMAND --help` tells more; `isochron help job`, `help layers`, `help sync`, `help formats` list what a job\n"
+    printf("\n`isochron COMMAND --help` tells more; `isochron help job`, `help layers`, `help sync`, `help formats` "
+           "list what a job\n"
            "file can say. Exit status: 0 done, 1 failed, 2 wrong arguments or job file, 128+n stopped by signal n.\n\n"
            "  isochron train --model lenet5 --data /usr/share/datasets/fashion-mnist\n");
 }
@@ -99,7 +103,8 @@ static void print_layers(void)
 
 void cli_print_policies(void)
 {
-    printf("Policies of `sync`, with their parameters [default]: --sync NAME:KEY=VALUE, or sync: {policy: NAME, KEY: VALUE}.\n\n");
+    printf("Policies of `sync`, with their parameters [default]: --sync NAME:KEY=VALUE, or sync: {policy: NAME, KEY: "
+           "VALUE}.\n\n");
     for (uint32_t i = 0; i < iso_policy_count(); i++) {
         const iso_policy *p = iso_policy_at(i);
         uint32_t count;
@@ -122,7 +127,8 @@ static int run(const cli_arguments *a)
     static const struct {
         const char *name;
         void (*print)(void);
-    } topics[] = {{"job", print_job}, {"layers", print_layers}, {"sync", cli_print_policies}, {"formats", print_formats}};
+    } topics[] = {
+        {"job", print_job}, {"layers", print_layers}, {"sync", cli_print_policies}, {"formats", print_formats}};
     if (!a->word_count) {
         print_overview();
         return 0;

@@ -31,13 +31,15 @@ static void print_set(const char *title, const iso_dataset *d, const iso_data_re
     if (d->values) {
         printf("           %s samples of %ux%ux%u %s\n", cli_grouped(d->count), d->shape.c, d->shape.h, d->shape.w,
                iso_dtype_name(d->dtype));
-        printf("           values %s to %s, mean %s\n", cli_fixed(r->minimum, 4), cli_fixed(r->maximum, 4), cli_fixed(r->mean, 4));
+        printf("           values %s to %s, mean %s\n", cli_fixed(r->minimum, 4), cli_fixed(r->maximum, 4),
+               cli_fixed(r->mean, 4));
         if (r->constant_channels)
             printf("           %u of %u channels are constant\n", r->constant_channels, d->shape.c);
     }
     if (!d->labels)
         return;
-    printf("           %s labels from %d to %d, %u classes", cli_grouped(d->count), r->label_minimum, r->label_maximum, r->classes);
+    printf("           %s labels from %d to %d, %u classes", cli_grouped(d->count), r->label_minimum, r->label_maximum,
+           r->classes);
     if (r->empty_classes)
         printf(", %u of them without a sample", r->empty_classes);
     printf("\n");
@@ -100,8 +102,8 @@ static void print_tensors(const iso_inspection *in)
         int length = (int)strlen(v->name);
         printf("  ");
         cli_put_text(v->name, 0);
-        printf("%*s %-8s %-18s %14s\n", length < 28 ? 28 - length : 0, "", iso_tensor_type_name(v->type), v->rank ? dims : "scalar",
-               cli_grouped(v->count));
+        printf("%*s %-8s %-18s %14s\n", length < 28 ? 28 - length : 0, "", iso_tensor_type_name(v->type),
+               v->rank ? dims : "scalar", cli_grouped(v->count));
         values += v->count;
     }
     printf("  %-28s %-8s %-18s %14s\n", "all", "", "", cli_grouped(values));

@@ -34,7 +34,8 @@ static int read_throttle(const char *text, uint32_t *speed, uint32_t *count)
         size_t length = strcspn(at, ":");
         uint64_t value;
         if (*count == ISO_WORKERS_MAX || iso_parse_u64(at, length, 1, 1000000, &value) != ISO_PARSE_OK) {
-            cli_error("--throttle wants whole numbers from 1 to 1000000 with colons between, 8:4:2:1, found '%s'", text);
+            cli_error("--throttle wants whole numbers from 1 to 1000000 with colons between, 8:4:2:1, found '%s'",
+                      text);
             return 2;
         }
         speed[(*count)++] = (uint32_t)value;
@@ -70,7 +71,8 @@ static void choose_out(iso_job *job)
     }
 }
 
-/* The job of a train command. A run folder in the place of the job file, or --resume --out alone, mean the run's own job.yaml. */
+/* The job of a train command. A run folder in the place of the job file, or --resume --out alone, mean the run's own
+ * job.yaml. */
 static int read_job(const cli_arguments *a, bool resume, iso_job *job)
 {
     char path[ISO_PATH_MAX + 16];
@@ -85,7 +87,8 @@ static int read_job(const cli_arguments *a, bool resume, iso_job *job)
         folder = out;
     }
     if (folder) {
-        if (snprintf(path, sizeof path, "%s/job.yaml", folder) >= (int)sizeof path || iso_path_kind_of(path) != ISO_PATH_FILE) {
+        if (snprintf(path, sizeof path, "%s/job.yaml", folder) >= (int)sizeof path ||
+            iso_path_kind_of(path) != ISO_PATH_FILE) {
             cli_error("%s: no run to resume: it has no job.yaml", folder);
             return 2;
         }

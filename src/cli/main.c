@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * isochron: the command. Finds the command's row, reads its arguments, runs it. Exit status: design of the command line in
- * README.md; everything that is printed goes through output.h. */
+ * isochron: the command. Finds the command's row, reads its arguments, runs it. Exit status: design of the command line
+ * in README.md; everything that is printed goes through output.h. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,7 +40,8 @@ static int run_command(const cli_command *c, int argc, char **argv)
         cli_command_print(c);
         status = 0;
     } else if (a.word_count > c->most) {
-        cli_error("%s: '%s' is one word too many\nusage: isochron %s %s [OPTIONS]", c->name, a.word[c->most], c->name, c->words);
+        cli_error("%s: '%s' is one word too many\nusage: isochron %s %s [OPTIONS]", c->name, a.word[c->most], c->name,
+                  c->words);
     } else if (a.word_count < c->least) {
         cli_error("usage: isochron %s %s [OPTIONS]\ntry: isochron %s --help", c->name, c->words, c->name);
     } else {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Making a plan (plan.h). The memory is an estimate from the library's own sizes: what one local run takes at its peak. */
+ * Making a plan (plan.h). The memory is an estimate from the library's own sizes: what one local run takes at its peak.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +30,8 @@ static const char *or_null(const char *text)
 static int open_data(cli_plan *p, iso_error *e)
 {
     const iso_job_data *d = &p->job->data;
-    iso_data_source source = {d->path, or_null(d->test), or_null(d->labels), or_null(d->validation_path), or_null(d->format)};
+    iso_data_source source = {d->path, or_null(d->test), or_null(d->labels), or_null(d->validation_path),
+                              or_null(d->format)};
     int r = iso_data_open(&source, NULL, &p->data, e);
     if (r) {
         iso_job_error_at(p->job, p->job->path_at, e);
@@ -47,7 +49,8 @@ static int open_data(cli_plan *p, iso_error *e)
         return r;
     }
     iso_view training, validation;
-    r = iso_split_make(&p->data.train, p->data.has_validation ? 0 : d->validation, p->job->seed, NULL, &training, &validation, e);
+    r = iso_split_make(&p->data.train, p->data.has_validation ? 0 : d->validation, p->job->seed, NULL, &training,
+                       &validation, e);
     if (r)
         return r;
     p->training = training.count;
@@ -76,8 +79,8 @@ static int build(cli_plan *p, iso_isa isa, iso_error *e)
     for (uint32_t i = 0; i < iso_net_layer_count(p->net); i++) {
         iso_layer_info l = iso_net_layer(p->net, i);
         if (l.unused_rows || l.unused_columns)
-            warn(p, "%s leaves %u rows and %u columns of its %ux%u input unused", l.name, l.unused_rows, l.unused_columns, l.in.h,
-                 l.in.w);
+            warn(p, "%s leaves %u rows and %u columns of its %ux%u input unused", l.name, l.unused_rows,
+                 l.unused_columns, l.in.h, l.in.w);
     }
     return ISO_OK;
 }

@@ -78,8 +78,9 @@ static void on_begin(void *context, const iso_train_begin *b)
     fprintf(stderr, "%s parameters, %s training samples", cli_grouped(b->parameters), cli_grouped(b->train_samples));
     if (b->validation_samples)
         fprintf(stderr, ", %s for validation", cli_grouped(b->validation_samples));
-    fprintf(stderr, ", %s for test; batch %s, %u %s, %s, %s, seed %llu\n", cli_grouped(b->test_samples), cli_grouped(b->batch),
-            b->workers, b->workers == 1 ? "worker" : "workers", b->sync, iso_isa_name(b->isa), (unsigned long long)b->seed);
+    fprintf(stderr, ", %s for test; batch %s, %u %s, %s, %s, seed %llu\n", cli_grouped(b->test_samples),
+            cli_grouped(b->batch), b->workers, b->workers == 1 ? "worker" : "workers", b->sync, iso_isa_name(b->isa),
+            (unsigned long long)b->seed);
     if (b->resumed_round)
         fprintf(stderr, "going on after round %s of %s\n", cli_grouped(b->resumed_round), cli_grouped(b->rounds));
     fprintf(stderr, "run folder %s\n", b->out);
@@ -93,17 +94,22 @@ static void draw_bar(cli_progress *p, const iso_progress *g)
     bool wide = cli_error_width() >= 100;
     double done = g->samples_total ? (double)g->samples / (double)g->samples_total : 0;
     snprintf(head, sizeof head, "epoch %u/%u ", g->epoch, g->epochs);
-    snprintf(tail, sizeof tail, " %3.0f%%  loss %s  %s %s  %s%s  %s left", 100 * done, cli_fixed(g->loss, 4), wide ? "accuracy" : "acc",
-             cli_fixed(g->accuracy, 4), cli_grouped(isfinite(g->samples_per_second) ? (uint64_t)g->samples_per_second : 0),
+    snprintf(tail, sizeof tail, " %3.0f%%  loss %s  %s %s  %s%s  %s left", 100 * done, cli_fixed(g->loss, 4),
+             wide ? "accuracy" : "acc", cli_fixed(g->accuracy, 4),
+             cli_grouped(isfinite(g->samples_per_second) ? (uint64_t)g->samples_per_second : 0),
              wide ? " samples/s" : "/s", cli_clock(g->seconds_left));
     int width = cli_error_width() - 1, room = width - (int)strlen(head) - (int)strlen(tail) - 2;
     int cells = room < 6 ? 0 : room > 40 ? 40 : room, full = (int)(done * cells);
     size_t at = 0;
     for (int i = 0; i < cells; i++)
-        at += (size_t)snprintf(bar + at, sizeof bar - at, "%s", p->utf8 ? (i < full ? "\u2501" : " ") : i < full ? "=" : " ");
+        at += (size_t)snprintf(bar + at, sizeof bar - at, "%s",
+                               p->utf8    ? (i < full ? "\u2501" : " ")
+                               : i < full ? "="
+                                          : " ");
     bar[at] = 0;
     if (cells)
-        fprintf(stderr, "\r%s[%s%s%s]%s\x1b[K", head, p->colour ? "\x1b[32m" : "", bar, p->colour ? "\x1b[0m" : "", tail);
+        fprintf(stderr, "\r%s[%s%s%s]%s\x1b[K", head, p->colour ? "\x1b[32m" : "", bar, p->colour ? "\x1b[0m" : "",
+                tail);
     else
         fprintf(stderr, "\r%.*s\x1b[K", width > 0 ? width : 0, tail + 1);
     fflush(stderr);
@@ -143,7 +149,8 @@ static void on_progress(void *context, const iso_progress *g)
     p->last_line = g->seconds;
     fprintf(stderr, "epoch %u/%u  round %s/%s  loss %s  accuracy %s  %s samples/s  %s left\n", g->epoch, g->epochs,
             cli_grouped(g->round), cli_grouped(g->rounds), cli_fixed(g->loss, 4), cli_fixed(g->accuracy, 4),
-            cli_grouped(isfinite(g->samples_per_second) ? (uint64_t)g->samples_per_second : 0), cli_duration(g->seconds_left));
+            cli_grouped(isfinite(g->samples_per_second) ? (uint64_t)g->samples_per_second : 0),
+            cli_duration(g->seconds_left));
     fflush(stderr);
 }
 
@@ -177,8 +184,11 @@ static void on_epoch(void *context, const iso_epoch_report *r)
     if (p->quiet)
         return;
     clear_bar(p);
-    fprintf(stderr, "epoch %*u/%u  loss %s  accuracy %s", r->epochs > 99 ? 3 : r->epochs > 9 ? 2 : 1, r->epoch, r->epochs,
-            cli_fixed(r->train_loss, 4), cli_fixed(r->train_accuracy, 4));
+    fprintf(stderr, "epoch %*u/%u  loss %s  accuracy %s",
+            r->epochs > 99  ? 3
+            : r->epochs > 9 ? 2
+                            : 1,
+            r->epoch, r->epochs, cli_fixed(r->train_loss, 4), cli_fixed(r->train_accuracy, 4));
     if (isfinite(r->validation_accuracy))
         fprintf(stderr, "  validation %s%s", cli_fixed(r->validation_accuracy, 4), r->best ? " (best)" : "");
     if (isfinite(r->test_accuracy))

@@ -12,7 +12,8 @@ void cli_summary_print(const iso_summary *s, const char *out)
     if (isfinite(s->test_accuracy))
         printf("test accuracy   %s (loss %s)\n", cli_fixed(s->test_accuracy, 4), cli_fixed(s->test_loss, 4));
     if (isfinite(s->validation_accuracy))
-        printf("validation      %s (loss %s)\n", cli_fixed(s->validation_accuracy, 4), cli_fixed(s->validation_loss, 4));
+        printf("validation      %s (loss %s)\n", cli_fixed(s->validation_accuracy, 4),
+               cli_fixed(s->validation_loss, 4));
     printf("training        %s (loss %s), %u epochs, %s rounds, %s samples\n", cli_fixed(s->train_accuracy, 4),
            cli_fixed(s->train_loss, 4), s->epochs, cli_grouped(s->rounds), cli_grouped(s->samples));
     printf("time            %s, %s samples/s on %u %s", cli_duration(s->seconds),

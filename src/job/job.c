@@ -12,7 +12,8 @@ void iso_job_row_defaults(iso_job *job, const job_row *section)
     size_t length = section ? strlen(section->path) : 0;
     for (uint32_t i = 0; i < iso_job_row_count; i++) {
         const job_row *row = &iso_job_rows[i];
-        if (row->type == JOB_SECTION || (section && (strncmp(row->path, section->path, length) || row->path[length] != '.')))
+        if (row->type == JOB_SECTION ||
+            (section && (strncmp(row->path, section->path, length) || row->path[length] != '.')))
             continue;
         if (row->standard[0])
             iso_job_value_set(job, row, row->standard, NULL);
@@ -69,7 +70,8 @@ static void finish_name(iso_job *job)
     if (job->name[0])
         return;
     stem_of(job->data.path, data, sizeof data);
-    snprintf(job->name, sizeof job->name, "%s%s%s", job->model.preset[0] ? job->model.preset : "net", data[0] ? "-" : "", data);
+    snprintf(job->name, sizeof job->name, "%s%s%s", job->model.preset[0] ? job->model.preset : "net",
+             data[0] ? "-" : "", data);
 }
 
 static int missing(const iso_job *job, const char *what, iso_error *e)
@@ -88,21 +90,25 @@ static int finish_model(const iso_job *job, iso_error *e)
                        : m->form[0]       ? "form"
                                           : NULL;
     if (!layers && !m->preset[0])
-        return missing(job, both ? "model has options but neither a preset nor layers"
-                                 : "model is missing: give model: NAME, {preset: NAME} or {layers: [...]} in the job file, or --model NAME",
+        return missing(job,
+                       both ? "model has options but neither a preset nor layers"
+                            : "model is missing: give model: NAME, {preset: NAME} or {layers: [...]} in the job file, "
+                              "or --model NAME",
                        e);
     if (layers && both) {
         iso_error_set(e, ISO_E_JOB, "model has layers and %s as well; they exclude each other", both);
         return iso_job_error_at(job, job->model_at, e);
     }
     iso_model made;
-    return iso_job_model(job, m->classes ? m->classes : 10, &made, e); /* any class count shows what is wrong with the options */
+    return iso_job_model(job, m->classes ? m->classes : 10, &made,
+                         e); /* any class count shows what is wrong with the options */
 }
 
 int iso_job_finish(iso_job *job, iso_error *e)
 {
     if (!job->data.path[0])
-        return missing(job, "data is missing: give data: PATH or data: {path: PATH} in the job file, or --data PATH", e);
+        return missing(job, "data is missing: give data: PATH or data: {path: PATH} in the job file, or --data PATH",
+                       e);
     int r = finish_model(job, e);
     if (r)
         return r;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The list of layers of a job file. Which layers there are and what they can be told comes from the table of layer kinds alone. */
+ * The list of layers of a job file. Which layers there are and what they can be told comes from the table of layer
+ * kinds alone. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,8 @@ static int wrong(const job_source *s, uint32_t node, const char *kind, const iso
     return iso_job_fail_at(s, node, e);
 }
 
-static int option_choice(const job_source *s, uint32_t node, const char *kind, const iso_option *o, double *value, iso_error *e)
+static int option_choice(const job_source *s, uint32_t node, const char *kind, const iso_option *o, double *value,
+                         iso_error *e)
 {
     const char *text = iso_tree_text(s->tree, node);
     size_t count = 0;
@@ -37,7 +39,8 @@ static int option_choice(const job_source *s, uint32_t node, const char *kind, c
     return iso_job_fail_at(s, node, e);
 }
 
-static int option_set(const job_source *s, uint32_t node, const char *kind, const iso_option *o, double *value, iso_error *e)
+static int option_set(const job_source *s, uint32_t node, const char *kind, const iso_option *o, double *value,
+                      iso_error *e)
 {
     if (iso_tree_node(s->tree, node)->kind != TREE_SCALAR)
         return wrong(s, node, kind, o, e);
@@ -64,7 +67,8 @@ static int option_set(const job_source *s, uint32_t node, const char *kind, cons
     return ISO_OK;
 }
 
-static int unknown_option(const job_source *s, uint32_t key, const char *kind, const iso_option *options, uint32_t count, iso_error *e)
+static int unknown_option(const job_source *s, uint32_t key, const char *kind, const iso_option *options,
+                          uint32_t count, iso_error *e)
 {
     const char *words[ISO_LAYER_OPTIONS_MAX + 1];
     for (uint32_t i = 0; i < count; i++)
@@ -107,7 +111,8 @@ static int layer_options(const job_source *s, uint32_t map, iso_layer_spec *spec
             return iso_job_fail_at(s, key, e);
         }
         seen[i] = true;
-        int r = i == count ? layer_name(s, value, spec, e) : option_set(s, value, kind, &options[i], &spec->value[i], e);
+        int r =
+            i == count ? layer_name(s, value, spec, e) : option_set(s, value, kind, &options[i], &spec->value[i], e);
         if (r)
             return r;
         key = iso_tree_node(s->tree, value)->next;
@@ -131,7 +136,8 @@ static int check_required(const job_source *s, uint32_t node, const iso_layer_sp
     const iso_option *options = iso_layer_kind_options(spec->kind, &count);
     for (uint32_t i = 0; i < count; i++)
         if (isnan(spec->value[i])) {
-            iso_error_set(e, ISO_E_JOB, "%s needs %s: %s", iso_layer_kind_name(spec->kind), options[i].name, options[i].help);
+            iso_error_set(e, ISO_E_JOB, "%s needs %s: %s", iso_layer_kind_name(spec->kind), options[i].name,
+                          options[i].help);
             return iso_job_fail_at(s, node, e);
         }
     return ISO_OK;
@@ -145,7 +151,8 @@ static int layer_set(const job_source *s, uint32_t item, iso_layer_spec *spec, i
     uint32_t word = map ? iso_tree_node(t, item)->child : item;
     uint32_t told = map && word ? iso_tree_node(t, word)->next : 0;
     if (!word || iso_tree_node(t, item)->kind == TREE_LIST || (told && iso_tree_node(t, told)->next)) {
-        iso_error_set(e, ISO_E_JOB, "a layer is a word, relu, or one key with its options, {conv: {filters: 6, kernel: 5}}");
+        iso_error_set(e, ISO_E_JOB,
+                      "a layer is a word, relu, or one key with its options, {conv: {filters: 6, kernel: 5}}");
         return iso_job_fail_at(s, item, e);
     }
     const iso_layer_kind *kind = iso_layer_kind_find(iso_tree_text(t, word));
@@ -162,7 +169,8 @@ static int layer_set(const job_source *s, uint32_t item, iso_layer_spec *spec, i
         r = option_set(s, told, iso_layer_kind_name(kind), &options[0], &spec->value[0], e);
     } else if (told) {
         char shown[ISO_SHOW_BYTES];
-        iso_error_set(e, ISO_E_JOB, "%s takes no value, found %s", iso_layer_kind_name(kind), iso_job_node_shown(s, told, shown));
+        iso_error_set(e, ISO_E_JOB, "%s takes no value, found %s", iso_layer_kind_name(kind),
+                      iso_job_node_shown(s, told, shown));
         r = iso_job_fail_at(s, told, e);
     }
     return r ? r : check_required(s, word, spec, e);

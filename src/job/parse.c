@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A tree into a job, driven by the schema table: the file, --set, and flags. The caller's job changes on success only. */
+ * A tree into a job, driven by the schema table: the file, --set, and flags. The caller's job changes on success only.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -100,8 +101,8 @@ static int read_widths(reader *r, const job_row *row, uint32_t node)
         }
         if (iso_parse_u64(text, strlen(text), (uint64_t)row->min, (uint64_t)row->max, &width) != ISO_PARSE_OK) {
             char shown[ISO_SHOW_BYTES];
-            iso_error_set(r->e, ISO_E_JOB, "%s wants whole numbers from %.0f to %.0f, found %s", row->path, row->min, row->max,
-                          iso_job_node_shown(&r->source, item, shown));
+            iso_error_set(r->e, ISO_E_JOB, "%s wants whole numbers from %.0f to %.0f, found %s", row->path, row->min,
+                          row->max, iso_job_node_shown(&r->source, item, shown));
             return fail(r, item);
         }
         r->job->model.hidden[count++] = (uint32_t)width;
@@ -133,7 +134,8 @@ static int read_scalar(reader *r, const job_row *row, uint32_t node)
 static int read_value(reader *r, const job_row *row, uint32_t node)
 {
     tree_kind kind = iso_tree_node(r->source.tree, node)->kind;
-    if (row->type == JOB_SECTION && kind != TREE_MAP && row->standard[0] && !iso_job_node_is_null(r->source.tree, node)) {
+    if (row->type == JOB_SECTION && kind != TREE_MAP && row->standard[0] &&
+        !iso_job_node_is_null(r->source.tree, node)) {
         iso_job_row_defaults(r->job, row);
         return read_value(r, iso_job_row_in(row, row->standard), node);
     }
@@ -211,7 +213,8 @@ int iso_job_set(iso_job *job, const char *assignment, const iso_alloc *a, iso_er
     char shown[ISO_SHOW_BYTES];
     const char *sign = strchr(assignment, '=');
     if (!sign || sign == assignment)
-        return iso_error_set(e, ISO_E_JOB, "--set %s: write --set KEY=VALUE, for example --set optimizer.learning_rate=0.1",
+        return iso_error_set(e, ISO_E_JOB,
+                             "--set %s: write --set KEY=VALUE, for example --set optimizer.learning_rate=0.1",
                              iso_job_show(shown, assignment));
     tree t;
     int result = ISO_OK;

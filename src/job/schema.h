@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The job file's schema: one row a key. Parsing, --set, writing, comparing, defaults and help are all driven by it; a new key
- * is a member of iso_job and a row here.
+ * The job file's schema: one row a key. Parsing, --set, writing, comparing, defaults and help are all driven by it; a
+ * new key is a member of iso_job and a row here.
  *
- * A row of type SECTION is a map whose keys are the rows that begin with its path and a dot. `standard` of a section names the
- * key that its short form sets: `optimizer: adam` is `optimizer: {name: adam}`; "" when it has none. Whoever assigns a section
- * as a whole sets its keys back to their defaults first. */
+ * A row of type SECTION is a map whose keys are the rows that begin with its path and a dot. `standard` of a section
+ * names the key that its short form sets: `optimizer: adam` is `optimizer: {name: adam}`; "" when it has none. Whoever
+ * assigns a section as a whole sets its keys back to their defaults first. */
 #ifndef ISO_JOB_SCHEMA_H
 #define ISO_JOB_SCHEMA_H
 
@@ -82,7 +82,8 @@ bool iso_job_node_is_null(const tree *t, uint32_t node);
 /* model.layers from a list (layers.c). The messages have their place. */
 int iso_job_layers_set(iso_model *layers, const job_source *s, uint32_t list, iso_error *e);
 
-/* A policy with its parameters (sync.c): from text "name:key=value:key=value", and from a map {policy: name, key: value}. */
+/* A policy with its parameters (sync.c): from text "name:key=value:key=value", and from a map {policy: name, key:
+ * value}. */
 int iso_job_sync_set(iso_job *job, const char *text, iso_error *e);
 int iso_job_sync_set_map(iso_job *job, const job_source *s, uint32_t map, iso_error *e);
 

@@ -67,7 +67,8 @@ static int append(char *parameters, const job_source *s, uint32_t key, const cha
     size_t length = strlen(parameters);
     if (strpbrk(value, ":="))
         return fail(s, key, e, "sync: a value with ':' or '=' in it");
-    int more = snprintf(parameters + length, ISO_SYNC_MAX - length, "%s%s=%s", length ? ":" : "", iso_tree_text(s->tree, key), value);
+    int more = snprintf(parameters + length, ISO_SYNC_MAX - length, "%s%s=%s", length ? ":" : "",
+                        iso_tree_text(s->tree, key), value);
     return (size_t)more < ISO_SYNC_MAX - length ? ISO_OK : fail(s, key, e, "sync: too many parameters");
 }
 

@@ -88,7 +88,8 @@ static int add_scalar(builder *b, const yaml_event_t *event)
         return fail(b, at, "a value with a NUL byte in it");
     tree_node node = {.kind = TREE_SCALAR, .plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE, .at = at};
     node.text = b->t->text.size;
-    if (!iso_buffer_put(&b->t->text, event->data.scalar.value, event->data.scalar.length) || !iso_buffer_put(&b->t->text, "", 1))
+    if (!iso_buffer_put(&b->t->text, event->data.scalar.value, event->data.scalar.length) ||
+        !iso_buffer_put(&b->t->text, "", 1))
         return fail_memory(b);
     uint32_t index;
     return add_node(b, node, &index);
@@ -129,7 +130,8 @@ static int take_event(builder *b, const yaml_event_t *event)
         b->depth--;
         return ISO_OK;
     case YAML_ALIAS_EVENT:
-        return fail(b, place_of(event->start_mark), "aliases (*name) are not used in a job file; write the value again");
+        return fail(b, place_of(event->start_mark),
+                    "aliases (*name) are not used in a job file; write the value again");
     default:
         return ISO_OK;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A YAML text as a tree of places and values. Between libyaml and the schema: limits on size and depth live here, and the parts
- * of YAML that a job file has no use for (anchors, tags, several documents, keys that are not words) end here with a message.
- * Nothing recurses; nodes live in one array and refer to each other by index. */
+ * A YAML text as a tree of places and values. Between libyaml and the schema: limits on size and depth live here, and
+ * the parts of YAML that a job file has no use for (anchors, tags, several documents, keys that are not words) end here
+ * with a message. Nothing recurses; nodes live in one array and refer to each other by index. */
 #ifndef ISO_JOB_TREE_H
 #define ISO_JOB_TREE_H
 
@@ -10,7 +10,8 @@
 
 typedef enum tree_kind { TREE_SCALAR, TREE_LIST, TREE_MAP } tree_kind;
 
-/* Children are a chain: child is the first, next the following one, 0 ends it. In a map, key and value nodes take turns. */
+/* Children are a chain: child is the first, next the following one, 0 ends it. In a map, key and value nodes take
+ * turns. */
 typedef struct tree_node {
     tree_kind kind;
     bool plain;                   /* a scalar without quotes */

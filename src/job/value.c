@@ -45,11 +45,11 @@ static int set_whole(void *to, const job_row *row, const char *text, iso_error *
         double real = 0;
         if (row->multiple)
             snprintf(multiple, sizeof multiple, ", a multiple of %u", row->multiple);
-        if (iso_parse_double(text, strlen(text), &real) == ISO_PARSE_OK && !whole && strpbrk(text, ".eE") && real == floor(real) &&
-            real >= (double)min && real <= (double)max && real < 1e15)
+        if (iso_parse_double(text, strlen(text), &real) == ISO_PARSE_OK && !whole && strpbrk(text, ".eE") &&
+            real == floor(real) && real >= (double)min && real <= (double)max && real < 1e15)
             snprintf(hint, sizeof hint, " (write %.0f)", real);
-        snprintf(wants, sizeof wants, "a whole number from %llu to %llu%s%s%s", (unsigned long long)min, (unsigned long long)max,
-                 multiple, row->flags & JOB_AUTO ? ", or auto" : "", hint);
+        snprintf(wants, sizeof wants, "a whole number from %llu to %llu%s%s%s", (unsigned long long)min,
+                 (unsigned long long)max, multiple, row->flags & JOB_AUTO ? ", or auto" : "", hint);
         return wrong(row, wants, text, e);
     }
     if (row->type == JOB_U32)

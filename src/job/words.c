@@ -23,7 +23,8 @@ const char *iso_job_show(char out[ISO_SHOW_BYTES], const char *text)
     return out;
 }
 
-int iso_job_unknown(iso_error *e, const char *of, const char *what, const char *word, const char *const *words, size_t count)
+int iso_job_unknown(iso_error *e, const char *of, const char *what, const char *word, const char *const *words,
+                    size_t count)
 {
     char shown[ISO_SHOW_BYTES], list[700], hint[100] = "";
     size_t at = 0;

@@ -10,11 +10,13 @@
 
 #define ISO_SHOW_BYTES 80u
 
-/* text in quotes, cut when it is long, control characters as '?': what a file says never reaches a terminal raw. Returns out. */
+/* text in quotes, cut when it is long, control characters as '?': what a file says never reaches a terminal raw.
+ * Returns out. */
 const char *iso_job_show(char out[ISO_SHOW_BYTES], const char *text);
 
 /* Fills e (ISO_E_JOB): "<what> '<word>' ...; did you mean 'x'? The <whats> are a, b, c". Returns ISO_E_JOB.
  * what: "key", "word"; of: where ("optimizer" or ""). */
-int iso_job_unknown(iso_error *e, const char *of, const char *what, const char *word, const char *const *words, size_t count);
+int iso_job_unknown(iso_error *e, const char *of, const char *what, const char *word, const char *const *words,
+                    size_t count);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A job as text, and the difference of two jobs. What is written parses back to the same job (a test holds it to that): every
- * key is there but texts and lists that are empty, strings are quoted when a reader of YAML could take them for something else. */
+ * A job as text, and the difference of two jobs. What is written parses back to the same job (a test holds it to that):
+ * every key is there but texts and lists that are empty, strings are quoted when a reader of YAML could take them for
+ * something else. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -65,8 +66,8 @@ static bool is_plain(const char *text)
     return true;
 }
 
-/* Bytes of the character at c that YAML does not take as it stands: control characters, NEL, line separators, BOM, U+FFFE.
- * *code is its number; 0 for a character that may stand. The text is valid UTF-8. */
+/* Bytes of the character at c that YAML does not take as it stands: control characters, NEL, line separators, BOM,
+ * U+FFFE. *code is its number; 0 for a character that may stand. The text is valid UTF-8. */
 static size_t must_escape(const unsigned char *c, unsigned *code)
 {
     *code = c[0];
@@ -332,8 +333,8 @@ int iso_job_difference(const iso_job *before, const iso_job *now, iso_error *e)
         char old[SHOWN_BYTES], fresh[SHOWN_BYTES];
         show_value(old, before, row);
         show_value(fresh, now, row);
-        return iso_error_set(e, ISO_E_MISMATCH, "%s was %s in the run to resume and is %s now; only %s may change", row->path, old,
-                             fresh, "workers, checkpoint, out, throttle and engine");
+        return iso_error_set(e, ISO_E_MISMATCH, "%s was %s in the run to resume and is %s now; only %s may change",
+                             row->path, old, fresh, "workers, checkpoint, out, throttle and engine");
     }
     return ISO_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The job file's fuzz target over its corpus, and over seeded mutations of it: cut, bytes turned, pieces exchanged. The target aborts
- * when one of its promises is broken. */
+ * The job file's fuzz target over its corpus, and over seeded mutations of it: cut, bytes turned, pieces exchanged. The
+ * target aborts when one of its promises is broken. */
 #include <dirent.h>
 
 #include "test.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Mistakes in a job file: each is found, at the exact line and column, with a message that helps; and the job stays as it was. */
+ * Mistakes in a job file: each is found, at the exact line and column, with a message that helps; and the job stays as
+ * it was. */
 #include "test.h"
 
 #include "isochron/core.h"
@@ -94,7 +95,10 @@ static const mistake mistakes[] = {
     {"data: d\nmodel: {layers: []}\n", 2, 17, {"empty"}},
     {"data: d\nmodel: {layers: relu}\n", 2, 17, {"model.layers", "list"}},
     {"data: d\nmodel: {layers: [rely]}\n", 2, 18, {"'rely'", "did you mean 'relu'", "dense", "conv"}},
-    {"data: d\nmodel: {layers: [conv: {filters: 6, kernal: 5}]}\n", 2, 37, {"conv", "'kernal'", "did you mean 'kernel'"}},
+    {"data: d\nmodel: {layers: [conv: {filters: 6, kernal: 5}]}\n",
+     2,
+     37,
+     {"conv", "'kernal'", "did you mean 'kernel'"}},
     {"data: d\nmodel: {layers: [conv: {filters: six, kernel: 5}]}\n", 2, 34, {"conv.filters", "'six'"}},
     {"data: d\nmodel: {layers: [conv: {filters: -3, kernel: 5}]}\n", 2, 34, {"conv.filters", "'-3'"}},
     {"data: d\nmodel: {layers: [conv: {filters: 6, kernel: [5, 5]}]}\n", 2, 45, {"conv.kernel", "a list"}},
@@ -219,10 +223,11 @@ static void large_and_deep_files_are_refused(void **state)
     static char text[ISO_JOB_BYTES_MAX + 2];
     static const struct {
         const char *repeat, *word;
-    } bombs[] = {{"[", "deep"}, {"{", "key"}, {"- ", "deep"}, {"? ", "key"}, {"a: [", "deep"}, {"[a,", "deep"},
-                 {"a\n", "bad.yaml:"}, {"x", "longer"}, {"#", "data"}, {" ", "data"}, {"\n", "data"}, {"[],", "bad.yaml:"},
-                 {"&a ", "bad.yaml:"}, {"\"", "bad.yaml:"}, {"'", "bad.yaml:"}, {"- a\n", "too many"}, {"%", "bad.yaml:"}, {"---\n", "bad.yaml:"},
-                 {"|", "bad.yaml:"}, {"!a ", "bad.yaml:"}};
+    } bombs[] = {{"[", "deep"},        {"{", "key"},           {"- ", "deep"},       {"? ", "key"},
+                 {"a: [", "deep"},     {"[a,", "deep"},        {"a\n", "bad.yaml:"}, {"x", "longer"},
+                 {"#", "data"},        {" ", "data"},          {"\n", "data"},       {"[],", "bad.yaml:"},
+                 {"&a ", "bad.yaml:"}, {"\"", "bad.yaml:"},    {"'", "bad.yaml:"},   {"- a\n", "too many"},
+                 {"%", "bad.yaml:"},   {"---\n", "bad.yaml:"}, {"|", "bad.yaml:"},   {"!a ", "bad.yaml:"}};
     for (size_t i = 0; i < TEST_COUNT(bombs); i++) {
         test_heap heap;
         test_heap_init(&heap, 0);
@@ -275,13 +280,15 @@ static void long_values_are_refused(void **state)
     test_expect_word(e.text, "128 layers");
 }
 
-/* Every prefix of a good file is refused with a message or is itself a good file; nothing crashes (a sanitizer watches). */
+/* Every prefix of a good file is refused with a message or is itself a good file; nothing crashes (a sanitizer
+ * watches). */
 static void every_cut_is_handled(void **state)
 {
     (void)state;
     static iso_job job;
-    static const char whole[] = "name: \"x\"\ndata: {path: 'd', augment: {shift: 2}}\nmodel:\n  layers: [conv: {filters: 6, kernel: 5}, "
-                                "relu, flatten, dense: 10]\nsync: {policy: nns}\n# end\n";
+    static const char whole[] =
+        "name: \"x\"\ndata: {path: 'd', augment: {shift: 2}}\nmodel:\n  layers: [conv: {filters: 6, kernel: 5}, "
+        "relu, flatten, dense: 10]\nsync: {policy: nns}\n# end\n";
     unsigned refused = 0;
     for (size_t length = 0; length < sizeof whole; length++) {
         iso_error e = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a job file may say and what it means: short forms equal long ones, what is written reads back as the same job, --set and
- * flags go over the file, resumes are compared key by key, every allocation may fail. */
+ * What a job file may say and what it means: short forms equal long ones, what is written reads back as the same job,
+ * --set and flags go over the file, resumes are compared key by key, every allocation may fail. */
 #include <math.h>
 
 #include "test.h"
@@ -53,10 +53,12 @@ static void short_forms_equal_long_ones(void **state)
     expect_same("data: d\nmodel: lenet5\nsync: bsp\n", "data: d\nmodel: lenet5\nsync: {policy: bsp}\n");
     expect_same("data: d\nmodel: {preset: mlp, hidden: 5}\n", "data: d\nmodel: {preset: mlp, hidden: [5]}\n");
     expect_same("data: d\nmodel: {layers: [conv: {filters: 6, kernel: 5}, relu, flatten, dense: 10]}\n",
-                "data: d\nmodel:\n  layers:\n    - conv:\n        kernel: 5\n        filters: 6\n    - relu\n    - flatten\n    - {dense: 10}\n");
+                "data: d\nmodel:\n  layers:\n    - conv:\n        kernel: 5\n        filters: 6\n    - relu\n    - "
+                "flatten\n    - {dense: 10}\n");
     /* what an editor may leave behind: CRLF, comments, no last newline, a byte order mark, document marks, quotes */
     expect_same("data: d\nmodel: lenet5\nbatch: 32\n", "data: d\r\nmodel: lenet5 # net\r\n\r\n# c\r\nbatch: 32");
-    expect_same("data: d\nmodel: lenet5\nbatch: 32\n", "\xef\xbb\xbf---\ndata: 'd'\nmodel: \"lenet5\"\nbatch: \"32\"\n...\n");
+    expect_same("data: d\nmodel: lenet5\nbatch: 32\n",
+                "\xef\xbb\xbf---\ndata: 'd'\nmodel: \"lenet5\"\nbatch: \"32\"\n...\n");
     expect_same("data: d\nmodel: lenet5\n", "{\"data\": {\"path\": \"d\"}, \"model\": \"lenet5\"}");
 }
 
@@ -67,7 +69,8 @@ static void values_arrive(void **state)
     iso_job_default(&j);
     assert_true(isnan(j.optimizer.learning_rate));
     read_job(&j,
-             "data: {path: /x/d, test: t, labels: l, format: idx, validation: 0.1, normalize: unit, augment: {shift: 2, flip: true}}\n"
+             "data: {path: /x/d, test: t, labels: l, format: idx, validation: 0.1, normalize: unit, augment: {shift: "
+             "2, flip: true}}\n"
              "model: {preset: mlp, hidden: [256, 128], activation: tanh, init: xavier, classes: 12}\n"
              "loss: mse\n"
              "optimizer: {name: nesterov, learning_rate: 0.3, momentum: 0.8, weight_decay: 1e-4, decay_bias: true}\n"
@@ -134,7 +137,8 @@ static void later_settings_win(void **state)
 {
     (void)state;
     static iso_job j;
-    static const char file[] = "data: {path: d, normalize: none}\nmodel: {preset: mlp, hidden: [5]}\noptimizer: {learning_rate: 0.3}\n";
+    static const char file[] =
+        "data: {path: d, normalize: none}\nmodel: {preset: mlp, hidden: [5]}\noptimizer: {learning_rate: 0.3}\n";
     read_job(&j, file, (const char *const[]){"optimizer.momentum=0", "batch=12", "data.path=x", NULL});
     assert_true(j.optimizer.learning_rate == 0.3 && j.optimizer.momentum == 0 && j.batch == 12);
     assert_true(j.data.normalize == ISO_JOB_NORMALIZE_NONE && !strcmp(j.data.path, "x"));
@@ -190,9 +194,44 @@ static void wrong_settings_are_named(void **state)
 /* A text from a small alphabet of what YAML could stumble over. */
 static void odd_text(uint64_t *state, char *out, size_t most)
 {
-    static const char *const pieces[] = {"a", "Z", "0", " ", ":", "#", "'", "\"", "\\", "{", "]", ",", "\n", "\t", "\x01", "\x7f",
-                                         "-", "~", "null", "true", "&", "*", "!", "%", "@", "`", "|", ">", "?", "=", ".", "\xc3\xa9",
-                                         "\xc2\x85", "\xe2\x80\xa8", "\xef\xbb\xbf", "\xf0\x9f\x98\x80", "\xef\xbf\xbf", "1e3"};
+    static const char *const pieces[] = {"a",
+                                         "Z",
+                                         "0",
+                                         " ",
+                                         ":",
+                                         "#",
+                                         "'",
+                                         "\"",
+                                         "\\",
+                                         "{",
+                                         "]",
+                                         ",",
+                                         "\n",
+                                         "\t",
+                                         "\x01",
+                                         "\x7f",
+                                         "-",
+                                         "~",
+                                         "null",
+                                         "true",
+                                         "&",
+                                         "*",
+                                         "!",
+                                         "%",
+                                         "@",
+                                         "`",
+                                         "|",
+                                         ">",
+                                         "?",
+                                         "=",
+                                         ".",
+                                         "\xc3\xa9",
+                                         "\xc2\x85",
+                                         "\xe2\x80\xa8",
+                                         "\xef\xbb\xbf",
+                                         "\xf0\x9f\x98\x80",
+                                         "\xef\xbf\xbf",
+                                         "1e3"};
     size_t count = test_random_below(state, most);
     out[0] = 0;
     for (size_t i = 0; i < count; i++)
@@ -201,11 +240,14 @@ static void odd_text(uint64_t *state, char *out, size_t most)
 
 static void random_job(uint64_t *state, iso_job *j)
 {
-    static const char *const models[] = {"lenet5", "{preset: mlp, hidden: [5, 6]}", "{layers: [flatten, dense: 10]}",
-                                         "{layers: [conv: {filters: 3, kernel: 3, name: first}, relu, max_pool: 2, flatten, dense: 4]}"};
-    static const char *const numbers[] = {"optimizer.learning_rate", "schedule.gamma", "optimizer.weight_decay", "checkpoint.seconds"};
-    static const char *const words[] = {"optimizer.name=adam", "schedule=step", "loss=mse", "data.normalize=none", "sync=bsp",
-                                        "data.augment.flip=true", "unit=48", "workers=5", "model.init=he", "data.validation=0.25"};
+    static const char *const models[] = {
+        "lenet5", "{preset: mlp, hidden: [5, 6]}", "{layers: [flatten, dense: 10]}",
+        "{layers: [conv: {filters: 3, kernel: 3, name: first}, relu, max_pool: 2, flatten, dense: 4]}"};
+    static const char *const numbers[] = {"optimizer.learning_rate", "schedule.gamma", "optimizer.weight_decay",
+                                          "checkpoint.seconds"};
+    static const char *const words[] = {
+        "optimizer.name=adam",    "schedule=step", "loss=mse",  "data.normalize=none", "sync=bsp",
+        "data.augment.flip=true", "unit=48",       "workers=5", "model.init=he",       "data.validation=0.25"};
     iso_error e = {0};
     char text[400], assignment[100];
     iso_job_default(j);
@@ -299,15 +341,36 @@ static void a_resume_names_what_differs(void **state)
     static const struct {
         const char *set, *key; /* NULL: may differ */
     } changes[] = {
-        {"workers=3", NULL}, {"checkpoint={every: 3, seconds: 0, keep: 9}", NULL}, {"out=elsewhere", NULL}, {"engine=local", NULL},
-        {"batch=65", "batch was 64 in the run to resume and is 65 now"}, {"epochs=11", "epochs"}, {"seed=2", "seed"},
-        {"data.path=e", "data.path"}, {"data.test=t", "data.test"}, {"data.labels=t", "data.labels"}, {"data.format=idx", "data.format"},
-        {"data.validation=0.1", "data.validation"}, {"data.validation=./v", "data.validation"}, {"data.normalize=none", "data.normalize"},
-        {"data.augment.shift=1", "data.augment.shift"}, {"data.augment.flip=true", "data.augment.flip"}, {"model=mlp", "model.preset"},
-        {"model.classes=11", "model.classes"}, {"model.init=he", "model.init"}, {"model={layers: [flatten, dense: 10]}", "model.preset"},
-        {"loss=mse", "loss"}, {"optimizer=adam", "optimizer.name"}, {"optimizer.learning_rate=0.1", "optimizer.learning_rate"},
-        {"optimizer.momentum=0", "optimizer.momentum"}, {"schedule=step", "schedule.name"}, {"schedule.warmup_epochs=1", "schedule.warmup_epochs"},
-        {"unit=32", "unit"}, {"sync=bsp", "sync"}, {"init=m", "init"}, {"name=x", "name"},
+        {"workers=3", NULL},
+        {"checkpoint={every: 3, seconds: 0, keep: 9}", NULL},
+        {"out=elsewhere", NULL},
+        {"engine=local", NULL},
+        {"batch=65", "batch was 64 in the run to resume and is 65 now"},
+        {"epochs=11", "epochs"},
+        {"seed=2", "seed"},
+        {"data.path=e", "data.path"},
+        {"data.test=t", "data.test"},
+        {"data.labels=t", "data.labels"},
+        {"data.format=idx", "data.format"},
+        {"data.validation=0.1", "data.validation"},
+        {"data.validation=./v", "data.validation"},
+        {"data.normalize=none", "data.normalize"},
+        {"data.augment.shift=1", "data.augment.shift"},
+        {"data.augment.flip=true", "data.augment.flip"},
+        {"model=mlp", "model.preset"},
+        {"model.classes=11", "model.classes"},
+        {"model.init=he", "model.init"},
+        {"model={layers: [flatten, dense: 10]}", "model.preset"},
+        {"loss=mse", "loss"},
+        {"optimizer=adam", "optimizer.name"},
+        {"optimizer.learning_rate=0.1", "optimizer.learning_rate"},
+        {"optimizer.momentum=0", "optimizer.momentum"},
+        {"schedule=step", "schedule.name"},
+        {"schedule.warmup_epochs=1", "schedule.warmup_epochs"},
+        {"unit=32", "unit"},
+        {"sync=bsp", "sync"},
+        {"init=m", "init"},
+        {"name=x", "name"},
     };
     static iso_job before, now;
     read_job(&before, "data: d\nmodel: lenet5\n", NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * libyaml takes its memory from malloc, not from our allocator: each of those allocations fails once too, and nothing leaks or
- * crashes. malloc is replaced in this program, so the test steps aside under sanitizers, which replace it themselves. */
+ * libyaml takes its memory from malloc, not from our allocator: each of those allocations fails once too, and nothing
+ * leaks or crashes. malloc is replaced in this program, so the test steps aside under sanitizers, which replace it
+ * themselves. */
 #include <errno.h>
 
 #include "test.h"
@@ -75,7 +76,8 @@ VISIBLE void free(void *block)
     __libc_free(block);
 }
 
-static const char text[] = "data: {path: /d, augment: {shift: 2}}\nmodel:\n  layers: [conv: {filters: 6, kernel: 5}, relu, flatten, dense: 10]\n"
+static const char text[] = "data: {path: /d, augment: {shift: 2}}\nmodel:\n  layers: [conv: {filters: 6, kernel: 5}, "
+                           "relu, flatten, dense: 10]\n"
                            "# comment\nname: \"quoted \\u00e9\"\nout: 'x'\nsync: {policy: nns}\n";
 
 static void each_allocation_of_libyaml_may_fail(void **state)
