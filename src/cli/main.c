@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * isochron: the command. Finds the command's row, reads its arguments, runs it. Exit status: design of the command line
- * in README.md; everything that is printed goes through output.h. */
+ * isochron: the command. Finds the command's row, reads its arguments, runs it. Exit status: 0 done, 1 failed, 2 wrong
+ * arguments or job file, 128+n stopped by signal n. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

@@ -12,6 +12,7 @@
 #include "cli/output.h"
 #include "cli/signals.h"
 
+#define JSON_SECONDS 0.5  /* between two progress lines */
 #define PLAIN_SECONDS 5.0 /* in a pipe: a line at least so often while an epoch runs */
 
 static bool locale_is_utf8(void)
@@ -120,7 +121,7 @@ static void on_progress(void *context, const iso_progress *g)
 {
     cli_progress *p = context;
     if (p->lines_json) {
-        if (g->seconds - p->last_line < 1 && g->seconds >= p->last_line)
+        if (g->seconds - p->last_line < JSON_SECONDS && g->seconds > p->last_line)
             return;
         p->last_line = g->seconds;
         begin_json(p, "progress");

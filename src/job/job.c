@@ -65,7 +65,7 @@ static void finish_name(iso_job *job)
     char data[ISO_WORD_MAX];
     if (job->name[0])
         return;
-    if (job->file[0])
+    if (job->file[0] && strcmp(job->file, "-")) /* "-": standard input */
         stem_of(job->file, job->name, sizeof job->name);
     if (job->name[0])
         return;

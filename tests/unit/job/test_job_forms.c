@@ -115,6 +115,7 @@ static void open_values_are_resolved(void **state)
         {"", "data: /x/fashion-mnist/\nmodel: lenet5\n", "lenet5-fashion-mnist"},
         {"", "data: train.csv.gz\nmodel: mlp\n", "mlp-train"},
         {"", "data: ..\nmodel: mlp\n", "mlp-here"},
+        {"-", "data: d\nmodel: mlp\n", "mlp-d"},
         {"a/lenet.v2.yaml", "data: d\nmodel: mlp\n", "lenet"},
         {"a/.yaml", "data: d\nmodel: mlp\n", ".yaml"},
         {"x.yaml", "data: d\nmodel: mlp\nname: mine\n", "mine"},
