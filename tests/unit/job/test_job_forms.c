@@ -5,6 +5,8 @@
 
 #include "test.h"
 
+#include "base/text.h"
+#include "isochron/core.h"
 #include "isochron/job.h"
 
 #define ROOM 65536
@@ -415,6 +417,50 @@ static void the_network_follows_the_job(void **state)
     test_expect_word(e.text, "job.yaml:2:1: ");
 }
 
+/* An option's value as a file spells it: its default, or its least value when it has none. */
+static void spell(const iso_option *o, char *out, size_t size)
+{
+    char number[ISO_NUMBER_TEXT];
+    double value = isnan(o->standard) ? o->min : o->standard;
+    iso_print_double(number, value);
+    snprintf(out, size, "%s",
+             o->type == ISO_OPTION_CHOICE ? o->choices[(int)value]
+             : o->type == ISO_OPTION_BOOL ? (value != 0 ? "true" : "false")
+                                          : number);
+}
+
+/* Whatever the tables of layers and policies hold, now and later, the job file can say, and reads back what it writes.
+ */
+static void all_of_the_tables_can_be_said(void **state)
+{
+    (void)state;
+    static iso_job j, again;
+    static char one[ROOM], two[ROOM];
+    char text[4000], value[64];
+    assert_true(iso_layer_kind_count() >= 5 && iso_policy_count() >= 4);
+    for (uint32_t i = 0; i < iso_layer_kind_count() + iso_policy_count(); i++) {
+        bool layer = i < iso_layer_kind_count();
+        const iso_layer_kind *kind = layer ? iso_layer_kind_at(i) : NULL;
+        const iso_policy *policy = layer ? NULL : iso_policy_at(i - iso_layer_kind_count());
+        uint32_t count;
+        const iso_option *o = layer ? iso_layer_kind_options(kind, &count) : iso_policy_parameters(policy, &count);
+        size_t at =
+            (size_t)(layer ? snprintf(text, sizeof text, "data: d\nmodel: {layers: [%s: {", iso_layer_kind_name(kind))
+                           : snprintf(text, sizeof text, "data: d\nmodel: mlp\nsync: {policy: %s",
+                                      iso_policy_name(policy)));
+        for (uint32_t k = 0; k < count; k++) {
+            spell(&o[k], value, sizeof value);
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s%s: %s", layer && !k ? "" : ", ", o[k].name, value);
+        }
+        snprintf(text + at, sizeof text - at, layer ? "}]}\n" : "}\n");
+        read_job(&j, text, NULL);
+        read_job(&again, written(&j, one), NULL);
+        assert_string_equal(written(&again, two), one);
+        for (uint32_t k = 0; layer && k < count; k++)
+            assert_true(j.model.layers.layer[0].value[k] == (isnan(o[k].standard) ? o[k].min : o[k].standard));
+    }
+}
+
 static int parse_with(const iso_alloc *a, void *context)
 {
     static iso_job j;
@@ -446,7 +492,7 @@ int main(void)
         cmocka_unit_test(wrong_settings_are_named),      cmocka_unit_test(what_is_written_reads_back),
         cmocka_unit_test(writing_respects_its_room),     cmocka_unit_test(defaults_are_what_the_help_says),
         cmocka_unit_test(a_resume_names_what_differs),   cmocka_unit_test(the_network_follows_the_job),
-        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(all_of_the_tables_can_be_said), cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
