@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The coordinator's insides, shared by its files:
+ *   coordinator.c  memory, the step, views        member.c  who takes part        lease.c  who computes what, and until when
+ *   course.c       passes, updates, borders, end  saved.c   state as bytes
+ *
+ * Invariants. Only LIVE nodes hold leases. given - done == held for every node. `counted` is the number of units whose result the
+ * coordinator has for good (in-place sums: until their node dies), and a pass ends exactly when counted == pool.units. A node's
+ * fields of the present pass are valid only if node.key == c->key: a new pass costs nothing for nodes that take no part. */
+#ifndef ISO_CORE_COORDINATOR_H
+#define ISO_CORE_COORDINATOR_H
+
+#include "core/body.h"
+#include "core/policy.h"
+#include "core/pool.h"
+#include "isochron/core.h"
+
+typedef struct lease {
+    uint32_t number, units, range_count;
+    bool final;
+    uint64_t samples;
+    iso_range range[ISO_RANGES_MAX];
+} lease;
+
+typedef struct node {
+    /* membership */
+    uint64_t life;
+    uint32_t session, live_index; /* live_index: place in c->live while LIVE */
+    iso_node_state state;
+    bool known;                   /* it was here before: life is valid */
+    int64_t joined, present;      /* when this session began; ns of the sessions before */
+
+    /* the present pass: see enter_pass */
+    uint64_t key;
+    uint32_t given, done, held;   /* leases of this session; held == given - done of them wait in `lease` */
+    uint32_t part;                /* what would be lost with the node */
+    uint32_t units;               /* of this part */
+    bool taken, collecting, listed; /* its SUM counts; COLLECT was sent; it stands in c->sums */
+    uint64_t samples_done;        /* samples of the leases answered in this part: what totals must say */
+    iso_totals totals;            /* of this part, as the node told */
+    iso_totals counted;           /* of this pass, as it counts */
+    lease lease[ISO_LEASE_DEPTH]; /* oldest first */
+
+    /* waiting for an answer */
+    int64_t asked, deadline, resend_at;
+    uint32_t tries;
+
+    /* learned */
+    double ns_per_sample;         /* 0: not known */
+    double overhead;              /* ns between asking and answering that were not compute: slowly falling maximum */
+    uint32_t sums;                /* SUMs that counted */
+    uint32_t parked;              /* passes in a row it was too slow for */
+    uint64_t parked_key;
+
+    /* figures */
+    uint64_t samples, last_key, last_samples;
+    int64_t busy, last_busy;      /* last_: the training pass before the present one */
+    uint32_t leases, deaths;
+} node;
+
+struct iso_coordinator {
+    iso_core_config config;
+    uint64_t batch, rounds_epoch, rounds;
+    uint32_t incarnation, sessions; /* sessions: the last one given out */
+    iso_phase phase;
+    int64_t now, wake, wake_wanted;
+    int64_t gather_until;         /* from then on one node is enough to begin */
+    iso_effects *effects;         /* of the running step */
+    iso_error error;
+
+    node *nodes;                  /* nodes_max */
+    uint32_t *live, live_count;   /* ids */
+    uint32_t idle;                /* live nodes that hold no lease */
+    double known_speed, fastest;  /* samples a ns, of live nodes with a known speed */
+    uint32_t known_count;
+    uint32_t passes;              /* begun; the speeds are summed anew now and then */
+    bool waiting_told;            /* WAITING was logged for the present lack of nodes */
+
+    /* border state: what a checkpoint holds */
+    uint64_t round;
+    bool evaluated;               /* the epoch that ended at this border is reported (true inside an epoch) */
+    bool has_best;
+    double best;
+    iso_totals epoch_totals;
+
+    /* present pass */
+    iso_purpose_of_pass purpose, stage; /* stage: what to evaluate next at an epoch's end */
+    uint64_t key;
+    iso_pool pool;
+    uint32_t counted, leased;     /* units */
+    uint32_t held;                /* leases of all nodes */
+    bool share;                   /* units came back or a node came: offer what is free */
+    int64_t pass_started;
+    iso_totals pass_totals;
+    iso_totals evaluation[2];     /* validation, test of the epoch that ended */
+    uint32_t *sums, sum_count;    /* nodes with counted sums */
+    double rate;
+    uint64_t slice_open[ISO_SLICES_MAX / 64]; /* bit set: not answered */
+    uint32_t slices_open;
+    bool stopping, checkpoint_wanted;
+    int32_t bad_layer;            /* of the update */
+
+    /* checkpoints */
+    bool saved_any, saved_evaluated, resumed;
+    uint64_t saved_round;
+    int64_t saved_at;
+
+    /* audit */
+    iso_range *run;               /* pool capacity, NULL without audit */
+    uint32_t *run_start;          /* nodes_max */
+};
+
+/* ---- coordinator.c ---- */
+iso_effect *iso_emit(iso_coordinator *c, iso_effect_kind kind);
+/* A SEND to a node under its present session; the caller fills the body. */
+iso_frame *iso_emit_frame(iso_coordinator *c, iso_frame_kind kind, uint32_t id);
+/* A LOG about a node or ISO_COORDINATOR. */
+iso_record *iso_emit_record(iso_coordinator *c, iso_record_kind kind, uint32_t id);
+/* A WAKE at `at` or before. */
+void iso_arm(iso_coordinator *c, int64_t at);
+int64_t iso_later(int64_t now, double ns); /* saturates at ISO_NEVER */
+
+/* ---- member.c ---- */
+void iso_member_hello(iso_coordinator *c, const iso_frame *f);
+/* The node is gone: its leases and what would be lost with it go back. */
+void iso_member_drop(iso_coordinator *c, uint32_t id, iso_node_state state, iso_record_kind why);
+/* RESET as the answer to a frame, or to a session of our own choice. */
+void iso_member_reset(iso_coordinator *c, uint32_t to, const body_reset *b);
+void iso_member_weights(iso_coordinator *c, uint32_t to);
+/* Sums the speeds of live nodes anew. */
+void iso_member_speeds(iso_coordinator *c);
+/* A node's new time a sample, ns. */
+void iso_member_learn(iso_coordinator *c, node *n, double ns_per_sample);
+
+/* ---- lease.c ---- */
+void iso_lease_answer(iso_coordinator *c, const iso_frame *f);
+void iso_lease_revoke(iso_coordinator *c, uint32_t id);
+/* Offers free units to all live nodes; if nobody wants any and nobody works, the fastest must. */
+void iso_lease_share(iso_coordinator *c);
+void iso_lease_timer(iso_coordinator *c);
+
+/* ---- course.c ---- */
+/* Enough nodes at the start? Then the first pass. */
+void iso_course_gather(iso_coordinator *c);
+/* Ends the pass if all its units are counted. */
+void iso_course_check(iso_coordinator *c);
+void iso_course_order_done(iso_coordinator *c, const iso_event *ev);
+void iso_course_checkpoint_wanted(iso_coordinator *c);
+void iso_course_stop(iso_coordinator *c);
+void iso_course_finish(iso_coordinator *c, bool stopped);
+void iso_course_fail(iso_coordinator *c, int32_t layer);
+/* Running epoch (the one that ended, until it is evaluated) and position in it, at the last border. */
+uint32_t iso_course_epoch(const iso_coordinator *c);
+uint64_t iso_course_cursor(const iso_coordinator *c);
+
+#endif

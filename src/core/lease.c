@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Who computes what, and until when: handing out units, answers, revoking, deadlines and repeats.
+ *
+ * Leases of a node in a pass are numbered 1, 2, ... and answered in that order; an answer names the last finished number and
+ * carries totals over all of them, so a repeated, late or overtaken answer says nothing new. */
+#include "core/coordinator.h"
+
+#include "base/assert.h"
+
+enum { PROBE_PASSES = 32 }; /* a node too slow for the passes gets one unit after so many, to see whether it still is */
+
+/* ---- handing out ---- */
+
+static void clear_part(node *n)
+{
+    n->units = 0;
+    n->samples_done = 0;
+    iso_totals_clear(&n->totals);
+}
+
+/* Makes the node's pass fields those of the present pass. */
+static void enter_pass(iso_coordinator *c, node *n)
+{
+    if (n->key == c->key)
+        return;
+    if (n->key % 4 == pass_key(0, ISO_PASS_TRAIN) % 4) {
+        n->last_key = n->key;
+        n->last_samples = n->counted.samples;
+        n->last_busy = n->counted.busy;
+    }
+    n->key = c->key;
+    n->given = n->done = n->held = n->part = 0;
+    n->taken = n->collecting = n->listed = false;
+    clear_part(n);
+    iso_totals_clear(&n->counted);
+}
+
+static void send_work(iso_coordinator *c, uint32_t id, const lease *l)
+{
+    body_work b = {
+        .purpose = c->purpose,
+        .final = l->final,
+        .epoch = iso_course_epoch(c),
+        .number = l->number,
+        .part = c->nodes[id].part,
+        .unit = c->pool.unit,
+        .pass_units = c->pool.units,
+        .range_count = l->range_count,
+        .first = c->pool.first,
+        .end = c->pool.end,
+    };
+    for (uint32_t i = 0; i < l->range_count; i++)
+        b.range[i] = l->range[i];
+    iso_body_put_work(iso_emit_frame(c, ISO_FRAME_WORK, id), &b);
+}
+
+static void send_collect(iso_coordinator *c, uint32_t id)
+{
+    const node *n = &c->nodes[id];
+    iso_body_put_collect(iso_emit_frame(c, ISO_FRAME_COLLECT, id), &(body_collect){.number = n->given, .part = n->part});
+}
+
+/* ns until an answer should be here. */
+static double expected(const node *n)
+{
+    uint64_t samples = 0;
+    for (uint32_t i = 0; i < n->held; i++)
+        samples += n->lease[i].samples;
+    return (double)samples * n->ns_per_sample + n->overhead;
+}
+
+static void watch(iso_coordinator *c, node *n)
+{
+    n->tries = 0;
+    n->asked = c->now;
+    if (n->held == 0 && !n->collecting) {
+        n->deadline = n->resend_at = ISO_NEVER;
+        return;
+    }
+    bool learned = n->ns_per_sample > 0 && (n->sums > 0 || c->config.sums_in_place);
+    double ns = learned ? c->config.deadline_factor * expected(n) + (double)c->config.deadline_floor : (double)c->config.deadline_first;
+    n->deadline = iso_later(c->now, ns);
+    n->resend_at = c->config.resend > 0 ? iso_later(c->now, 1.5 * expected(n) + (double)c->config.resend) : ISO_NEVER;
+    iso_arm(c, n->deadline < n->resend_at ? n->deadline : n->resend_at);
+}
+
+/* A node whose SUM counted gets more: in place the same sum grows on, else a new one begins. */
+static void reopen(iso_coordinator *c, node *n)
+{
+    n->taken = false;
+    if (c->config.sums_in_place) {
+        c->counted -= n->units;
+        iso_totals_clear(&n->counted);
+    }
+}
+
+static void grant(iso_coordinator *c, uint32_t id, uint32_t want)
+{
+    node *n = &c->nodes[id];
+    if (n->taken)
+        reopen(c, n);
+    n->collecting = false;
+    lease *l = &n->lease[n->held];
+    l->units = iso_pool_take(&c->pool, id, n->part, want, l->range, &l->range_count);
+    ISO_ASSERT(l->units > 0);
+    l->number = ++n->given;
+    l->samples = iso_pool_samples(&c->pool, l->range, l->range_count);
+    l->final = c->purpose == ISO_PASS_TRAIN && c->pool.free == 0;
+    n->units += l->units;
+    n->leases++;
+    c->leased += l->units;
+    c->held++;
+    if (n->held++ == 0)
+        c->idle--;
+    send_work(c, id, l);
+    watch(c, n);
+}
+
+static uint32_t wanted(iso_coordinator *c, node *n)
+{
+    double unknown = c->known_count > 0 ? c->known_speed / c->known_count : 0;
+    iso_asking a = {
+        .units = c->pool.units,
+        .free = c->pool.free,
+        .leased = c->leased,
+        .live = c->live_count,
+        .idle = c->idle,
+        .holding = n->held,
+        .speed = n->ns_per_sample > 0 ? 1 / n->ns_per_sample : 0,
+        .total_speed = c->known_speed + unknown * (c->live_count - c->known_count),
+        .fastest = c->fastest,
+    };
+    if (n->part + 1 >= POOL_PART_MAX) /* no tags left in the pool: others died that often in this pass */
+        return 0;
+    uint32_t units = c->purpose == ISO_PASS_TRAIN ? c->config.policy.policy->units(&c->config.policy, &a) : iso_share_guided(&a);
+    if (units > 0) {
+        n->parked = 0;
+    } else if (n->held == 0 && n->parked_key != c->key) {
+        n->parked_key = c->key;
+        if (++n->parked >= PROBE_PASSES) {
+            n->parked = 0;
+            units = 1;
+        }
+    }
+    return units;
+}
+
+/* One offer to one node; when nothing is left for it, what it has done is collected. */
+static void serve(iso_coordinator *c, uint32_t id)
+{
+    node *n = &c->nodes[id];
+    enter_pass(c, n);
+    if (c->pool.free > 0 && n->held < c->config.depth) {
+        uint32_t units = wanted(c, n);
+        if (units > 0) {
+            grant(c, id, units);
+            return;
+        }
+    }
+    if (n->held == 0 && c->purpose == ISO_PASS_TRAIN && n->units > 0 && !n->taken && !n->collecting) {
+        n->collecting = true;
+        send_collect(c, id);
+        watch(c, n);
+    }
+}
+
+static void force_fastest(iso_coordinator *c)
+{
+    uint32_t best = c->live[0];
+    for (uint32_t i = 1; i < c->live_count; i++) {
+        const node *n = &c->nodes[c->live[i]], *b = &c->nodes[best];
+        bool faster = n->ns_per_sample > 0 && (b->ns_per_sample <= 0 || n->ns_per_sample < b->ns_per_sample);
+        if (b->part + 1 >= POOL_PART_MAX || (faster && n->part + 1 < POOL_PART_MAX))
+            best = c->live[i];
+    }
+    node *n = &c->nodes[best];
+    enter_pass(c, n);
+    if (n->part + 1 < POOL_PART_MAX)
+        grant(c, best, 1);
+}
+
+void iso_lease_share(iso_coordinator *c)
+{
+    c->share = false;
+    if (c->live_count == 0) {
+        if (!c->waiting_told)
+            iso_emit_record(c, ISO_RECORD_WAITING, ISO_COORDINATOR);
+        c->waiting_told = true;
+        return;
+    }
+    for (uint32_t depth = 1; depth <= c->config.depth; depth++)
+        for (uint32_t i = 0; i < c->live_count && c->pool.free > 0; i++)
+            if (c->nodes[c->live[i]].key != c->key || c->nodes[c->live[i]].held < depth)
+                serve(c, c->live[i]);
+    if (c->pool.free > 0 && c->held == 0)
+        force_fastest(c);
+}
+
+/* ---- answers ---- */
+
+static void learn(iso_coordinator *c, node *n, uint64_t samples, int64_t busy)
+{
+    if (c->purpose == ISO_PASS_TRAIN && samples > 0 && busy > 0)
+        iso_member_learn(c, n, (double)busy / (double)samples);
+    double rest = (double)(c->now - n->asked - busy), fading = n->overhead * 0.9 + rest * 0.1;
+    n->overhead = rest > fading ? rest : fading;
+    if (n->overhead < 0)
+        n->overhead = 0;
+}
+
+/* Takes the leases up to `number` off the node; false when its totals cannot be those of these leases. */
+static bool retire(iso_coordinator *c, node *n, const body_answer *b)
+{
+    uint32_t count = b->number - n->done;
+    uint64_t samples = 0;
+    for (uint32_t i = 0; i < count; i++)
+        samples += n->lease[i].samples;
+    if (b->totals.samples != n->samples_done + samples || b->totals.busy < n->totals.busy || b->totals.correct < n->totals.correct)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        c->leased -= n->lease[i].units;
+        if (c->purpose == ISO_PASS_TRAIN)
+            continue;
+        iso_pool_settle(&c->pool, n->lease[i].range, n->lease[i].range_count);
+        c->counted += n->lease[i].units;
+    }
+    if (c->purpose != ISO_PASS_TRAIN) {
+        iso_totals more = b->totals;
+        more.samples -= n->totals.samples;
+        more.correct -= n->totals.correct;
+        more.loss = iso_wide_subtract(more.loss, n->totals.loss);
+        more.busy -= n->totals.busy;
+        iso_totals_add(&c->pass_totals, &more);
+    }
+    if (count > 0)
+        learn(c, n, samples, b->totals.busy - n->totals.busy);
+    for (uint32_t i = count; i < n->held; i++)
+        n->lease[i - count] = n->lease[i];
+    n->samples_done += samples;
+    n->done = b->number;
+    n->held -= count;
+    c->held -= count;
+    if (count > 0 && n->held == 0)
+        c->idle++;
+    n->totals = b->totals;
+    return true;
+}
+
+static void take(iso_coordinator *c, uint32_t id)
+{
+    node *n = &c->nodes[id];
+    if (n->collecting)
+        learn(c, n, 0, 0);
+    n->collecting = false;
+    n->taken = true;
+    n->sums++;
+    c->counted += n->units;
+    if (!n->listed)
+        c->sums[c->sum_count++] = id;
+    n->listed = true;
+    iso_emit(c, ISO_EFFECT_TAKE)->node = id;
+    if (c->config.sums_in_place) {
+        n->counted = n->totals;
+    } else {
+        iso_totals_add(&n->counted, &n->totals);
+        n->part++;
+        clear_part(n);
+    }
+}
+
+static void bad_totals(iso_coordinator *c, uint32_t id)
+{
+    node *n = &c->nodes[id];
+    uint32_t session = n->session;
+    iso_member_drop(c, id, ISO_NODE_DEAD, ISO_RECORD_BAD_TOTALS);
+    iso_member_reset(c, id, &(body_reset){.incarnation = c->incarnation, .session = session});
+}
+
+void iso_lease_answer(iso_coordinator *c, const iso_frame *f)
+{
+    body_answer b;
+    uint32_t id = f->from;
+    node *n = &c->nodes[id];
+    if (!iso_body_get_answer(f, &b)) {
+        iso_emit_record(c, ISO_RECORD_BAD_FRAME, id)->reason = f->kind;
+        return;
+    }
+    bool present = c->phase == ISO_PHASE_WORK && n->key == c->key && pass_key(f->round, b.purpose) == c->key;
+    if (!present || b.part != n->part || b.number < n->done)
+        return; /* of an earlier pass or part, or overtaken */
+    if (b.number > n->given) {
+        bad_totals(c, id);
+        return;
+    }
+    bool sum = f->kind == ISO_FRAME_SUM && c->purpose == ISO_PASS_TRAIN && b.number == n->given && n->units > 0 && !n->taken;
+    if (b.number == n->done && !sum)
+        return; /* repeated */
+    bool progress = b.number > n->done;
+    if (!retire(c, n, &b)) {
+        bad_totals(c, id);
+        return;
+    }
+    if (b.totals.bad_layer >= 0) {
+        iso_course_fail(c, b.totals.bad_layer);
+        return;
+    }
+    if (sum)
+        take(c, id);
+    if (progress || sum)
+        watch(c, n);
+    serve(c, id);
+    if (c->pool.free > 0 && c->held == 0)
+        c->share = true;
+}
+
+/* ---- revoking ---- */
+
+void iso_lease_revoke(iso_coordinator *c, uint32_t id)
+{
+    node *n = &c->nodes[id];
+    if (n->taken && c->config.sums_in_place)
+        reopen(c, n);
+    for (uint32_t i = 0; i < n->held; i++)
+        c->leased -= n->lease[i].units;
+    c->held -= n->held;
+    if (n->held > 0)
+        c->idle++;
+    uint32_t units = iso_pool_revoke(&c->pool, id, n->part);
+    if (units > 0)
+        iso_emit_record(c, ISO_RECORD_REVOKE, id)->units = units;
+    n->given = n->done = n->held = 0;
+    n->taken = n->collecting = false;
+    clear_part(n);
+}
+
+/* ---- time ---- */
+
+static void repeat(iso_coordinator *c, uint32_t id)
+{
+    node *n = &c->nodes[id];
+    for (uint32_t i = 0; i < n->held; i++)
+        send_work(c, id, &n->lease[i]);
+    if (n->held == 0)
+        send_collect(c, id);
+    uint32_t doubled = n->tries < 6 ? n->tries : 6;
+    n->tries++;
+    n->resend_at = iso_later(c->now, expected(n) / 2 + (double)c->config.resend * (double)((uint32_t)1 << doubled));
+}
+
+void iso_lease_timer(iso_coordinator *c)
+{
+    for (uint32_t i = c->live_count; i-- > 0;) { /* downwards: a drop moves the last one here */
+        uint32_t id = c->live[i];
+        node *n = &c->nodes[id];
+        if (n->key != c->key || (n->held == 0 && !n->collecting))
+            continue;
+        if (c->now >= n->deadline) {
+            uint32_t session = n->session;
+            iso_member_drop(c, id, ISO_NODE_DEAD, ISO_RECORD_DEAD);
+            iso_member_reset(c, id, &(body_reset){.incarnation = c->incarnation, .session = session});
+            continue;
+        }
+        if (c->now >= n->resend_at)
+            repeat(c, id);
+        iso_arm(c, n->deadline < n->resend_at ? n->deadline : n->resend_at);
+    }
+}
