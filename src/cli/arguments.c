@@ -7,12 +7,35 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "isochron/job.h"
 
 static const cli_option *find(const cli_option *table, const char *name, size_t length)
 {
     for (const cli_option *o = table; o->name; o++)
         if (strlen(o->name) == length && !memcmp(o->name, name, length))
             return o;
+    return NULL;
+}
+
+static bool same_word(const char *a, const char *b)
+{
+    while (*a && (*a == *b || (*a == '-' && *b == '_')))
+        a++, b++;
+    return !*a && !*b;
+}
+
+/* The job's key that such an option would set: --learning-rate -> optimizer.learning_rate. NULL: none. */
+static const char *key_of(const cli_option *table, const char *name)
+{
+    static iso_job_key key;
+    if (!find(table, "set", 3))
+        return NULL;
+    for (uint32_t i = 0; iso_job_key_at(i, &key); i++) {
+        const char *dot = strrchr(key.path, '.');
+        const char *word = dot ? dot + 1 : key.path;
+        if (dot && same_word(name, word))
+            return key.path;
+    }
     return NULL;
 }
 
@@ -24,6 +47,10 @@ static int unknown(const cli_option *table, const char *word, size_t length, iso
     for (const cli_option *o = table; o->name && count < 64; o++)
         names[count++] = o->name;
     snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), word);
+    const char *key = key_of(table, name);
+    if (key)
+        return iso_error_set(e, ISO_E_ARGUMENT, "unknown option --%s; --set %s=VALUE sets that key of the job", name,
+                             key);
     const char *near = iso_nearest_word(name, names, count);
     return iso_error_set(e, ISO_E_ARGUMENT, "unknown option --%s%s%s%s", name, near ? "; did you mean --" : "",
                          near ? near : "", near ? "?" : "");

@@ -118,6 +118,7 @@ class Arguments(Case):
                 (["trian"], ["trian", "'train'"]),
                 (["zzz"], ["zzz", "isochron help"]),
                 (["train", "--epocs", "3"], ["--epocs", "--epochs"]),
+                (["train", "--learning-rate", "1"], ["--learning-rate", "--set optimizer.learning_rate="]),
                 (["train", "--nothing-like-it"], ["--nothing-like-it", "train --help"]),
                 (["train", "--epochs"], ["--epochs", "value"]),
                 (["train", "--epochs", "--quiet"], ["--epochs", "value"]),
