@@ -76,7 +76,8 @@ static inline iso_job *fixture_job(const char *data, const char *out, const char
 static inline int fixture_train(const iso_job *job, const iso_train_options *o, iso_summary *s, iso_error *e)
 {
     int result = iso_train(job, o, s, e);
-    assert_int_equal(e->code, result);
+    if (result != e->code)
+        fail_msg("result %d, error %d %s", result, e->code, e->text);
     return result;
 }
 

@@ -167,6 +167,25 @@ static int copy_array(const iso_net *net, const iso_tensors *t, const char *pref
     return 0;
 }
 
+/* A run with more workers left a longer state than this one will write. */
+static int copy_core(const iso_tensors *t, const char *path, iso_snapshot *s, iso_error *e)
+{
+    const iso_tensor_view *core = iso_tensors_find(t, coordinator_tensor);
+    if (!core || core->type != ISO_TENSOR_U8 || core->bytes == 0)
+        return iso_error_set(e, ISO_E_FORMAT, "%s: tensor '%s' is missing or of another type", path, coordinator_tensor);
+    if (core->bytes > s->core_capacity) {
+        uint8_t *larger = iso_new(s->alloc, core->bytes, 1);
+        if (!larger)
+            return iso_error_set(e, ISO_E_NOMEM, "%s: no memory for the coordinator's state", path);
+        iso_free(s->alloc, s->core);
+        s->core = larger;
+        s->core_capacity = core->bytes;
+    }
+    memcpy(s->core, core->data, core->bytes);
+    s->core_bytes = core->bytes;
+    return 0;
+}
+
 static int same_origin(const iso_card *mine, const iso_tensors *t, const char *path, const iso_alloc *a, iso_error *e)
 {
     iso_card theirs;
@@ -197,12 +216,9 @@ static int fill(const iso_tensors *t, const iso_card *card, const iso_net *net, 
         snprintf(prefix, sizeof prefix, "state.%s.", iso_optimizer_state_name(&card->job->optimizer, i));
         result = copy_array(net, t, prefix, s->state[i], path, e);
     }
-    const iso_tensor_view *core = iso_tensors_find(t, coordinator_tensor);
-    if (result == 0 && (!core || core->type != ISO_TENSOR_U8 || core->bytes > s->core_capacity))
-        result = iso_error_set(e, ISO_E_FORMAT, "%s: tensor '%s' is missing or has another size", path, coordinator_tensor);
+    if (result == 0)
+        result = copy_core(t, path, s, e);
     if (result == 0) {
-        memcpy(s->core, core->data, core->bytes);
-        s->core_bytes = core->bytes;
         const char *run = iso_tensors_metadata(t, "run");
         iso_free(s->alloc, s->run);
         s->run = run ? iso_strdup(s->alloc, run) : NULL;

@@ -426,5 +426,7 @@ int iso_train(const struct iso_job *job, const iso_train_options *options, iso_s
     if (result == 0)
         result = finished ? read_finished(&s, summary) : train(&s, summary);
     iso_session_fini(&s);
+    if (result == 0)
+        *s.error = (iso_error){.code = 0}; /* a damaged checkpoint that was passed over is no error any more */
     return result;
 }

@@ -156,6 +156,31 @@ static void stalled_and_dying_workers(void **state)
     }
 }
 
+static iso_fault straggle(void *context, uint32_t worker, uint64_t order)
+{
+    (void)context;
+    if (worker == 1 && order == 3)
+        return (iso_fault){.kind = ISO_FAULT_STALL, .milliseconds = 1400};
+    return (iso_fault){.kind = worker == 0 ? ISO_FAULT_STALL : ISO_FAULT_NONE, .milliseconds = 10};
+}
+
+/* A worker is declared dead, wakes up while the others train on, computes its old work against the old weights, joins again and works:
+ * the thread sanitizer sees that its reading and the updates do not meet. */
+static void a_straggler_comes_back(void **state)
+{
+    (void)state;
+    char first[ISO_SHA256_TEXT], other[ISO_SHA256_TEXT];
+    static const char job[] = "batch: 100\nepochs: 8\nunit: 16\n";
+    weights(job, &(iso_train_options){.workers = 1}, first);
+    iso_train_faults faults = {.worker = straggle};
+    heard h = {.warnings = 0};
+    iso_observer observer = {.context = &h, .message = hear};
+    weights(job, &(iso_train_options){.workers = 2, .faults = &faults, .observer = &observer}, other);
+    test_expect_word(h.text, "worker-1 did not answer");
+    test_expect_word(h.text, "worker-1 is back");
+    expect_same("a straggler", first, other);
+}
+
 static iso_fault all_die(void *context, uint32_t worker, uint64_t order)
 {
     (void)context;
@@ -391,6 +416,7 @@ int main(void)
         cmocka_unit_test(any_number_of_workers),
         cmocka_unit_test(policies_and_throttle),
         cmocka_unit_test(stalled_and_dying_workers),
+        cmocka_unit_test(a_straggler_comes_back),
         cmocka_unit_test(all_workers_die),
         cmocka_unit_test(files_agree),
         cmocka_unit_test(the_saved_model_agrees),
