@@ -46,7 +46,9 @@ typedef struct node {
 
     /* learned */
     double ns_per_sample;         /* 0: not known */
-    double overhead;              /* ns between asking and answering that were not compute: slowly falling maximum */
+    double overhead;              /* ns between asking and answering that were not compute, repeats included: moving mean */
+    double clean_overhead;        /* the same of answers that needed no repeat: slowly falling maximum */
+    uint32_t patience;            /* doublings of the first wait before a repeat; grows while answers need repeats */
     uint32_t sums;                /* SUMs that counted */
     uint32_t parked;              /* passes in a row it was too slow for */
     uint64_t parked_key;

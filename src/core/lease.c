@@ -7,7 +7,10 @@
 
 #include "base/assert.h"
 
-enum { PROBE_PASSES = 32 }; /* a node too slow for the passes gets one unit after so many, to see whether it still is */
+enum {
+    PROBE_PASSES = 32, /* a node too slow for the passes gets one unit after so many, to see whether it still is */
+    DOUBLINGS_MAX = 6  /* of the wait before a repeat */
+};
 
 /* ---- handing out ---- */
 
@@ -60,13 +63,13 @@ static void send_collect(iso_coordinator *c, uint32_t id)
     iso_body_put_collect(iso_emit_frame(c, ISO_FRAME_COLLECT, id), &(body_collect){.number = n->given, .part = n->part});
 }
 
-/* ns until an answer should be here. */
-static double expected(const node *n)
+/* ns of compute the node holds. */
+static double held_work(const node *n)
 {
     uint64_t samples = 0;
     for (uint32_t i = 0; i < n->held; i++)
         samples += n->lease[i].samples;
-    return (double)samples * n->ns_per_sample + n->overhead;
+    return (double)samples * n->ns_per_sample;
 }
 
 static void watch(iso_coordinator *c, node *n)
@@ -78,9 +81,10 @@ static void watch(iso_coordinator *c, node *n)
         return;
     }
     bool learned = n->ns_per_sample > 0 && (n->sums > 0 || c->config.sums_in_place);
-    double ns = learned ? c->config.deadline_factor * expected(n) + (double)c->config.deadline_floor : (double)c->config.deadline_first;
-    n->deadline = iso_later(c->now, ns);
-    n->resend_at = c->config.resend > 0 ? iso_later(c->now, 1.5 * expected(n) + (double)c->config.resend) : ISO_NEVER;
+    double work = held_work(n), late = c->config.deadline_factor * (work + n->overhead) + (double)c->config.deadline_floor;
+    n->deadline = iso_later(c->now, learned ? late : (double)c->config.deadline_first);
+    double first = (double)c->config.resend * (double)((uint32_t)1 << n->patience);
+    n->resend_at = c->config.resend > 0 ? iso_later(c->now, 1.5 * (work + n->clean_overhead) + first) : ISO_NEVER;
     iso_arm(c, n->deadline < n->resend_at ? n->deadline : n->resend_at);
 }
 
@@ -198,14 +202,22 @@ void iso_lease_share(iso_coordinator *c)
 
 /* ---- answers ---- */
 
+/* Repeats are not allowed to teach when to repeat (Karn's rule): the wait before a repeat would feed itself. */
 static void learn(iso_coordinator *c, node *n, uint64_t samples, int64_t busy)
 {
     if (c->purpose == ISO_PASS_TRAIN && samples > 0 && busy > 0)
         iso_member_learn(c, n, (double)busy / (double)samples);
-    double rest = (double)(c->now - n->asked - busy), fading = n->overhead * 0.9 + rest * 0.1;
-    n->overhead = rest > fading ? rest : fading;
-    if (n->overhead < 0)
-        n->overhead = 0;
+    double rest = (double)(c->now - n->asked - busy), most = 4 * n->overhead + (double)c->config.resend + 1e6;
+    if (rest < 0)
+        rest = 0;
+    if (n->tries == 0) {
+        double fading = n->clean_overhead * 0.9 + rest * 0.1;
+        n->clean_overhead = rest > fading ? rest : fading;
+        n->patience -= n->patience > 0;
+    } else if (n->patience < DOUBLINGS_MAX) {
+        n->patience++;
+    }
+    n->overhead += ((rest < most ? rest : most) - n->overhead) / 4;
 }
 
 /* Takes the leases up to `number` off the node; false when its totals cannot be those of these leases. */
@@ -342,9 +354,9 @@ static void repeat(iso_coordinator *c, uint32_t id)
         send_work(c, id, &n->lease[i]);
     if (n->held == 0)
         send_collect(c, id);
-    uint32_t doubled = n->tries < 6 ? n->tries : 6;
+    uint32_t doubled = n->tries + n->patience < DOUBLINGS_MAX ? n->tries + n->patience : DOUBLINGS_MAX;
     n->tries++;
-    n->resend_at = iso_later(c->now, expected(n) / 2 + (double)c->config.resend * (double)((uint32_t)1 << doubled));
+    n->resend_at = iso_later(c->now, held_work(n) / 2 + (double)c->config.resend * (double)((uint32_t)1 << doubled));
 }
 
 void iso_lease_timer(iso_coordinator *c)
