@@ -1,37 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reading safetensors. The header is parsed by jansson (a key twice is refused), then every number of it is held against the size of
- * the file before it is used. Names and metadata stay in the JSON tree, which lives as long as the object. */
-#include <jansson.h>
+ * Reading safetensors. The header is parsed once from front to end; every number of it is held against the size of the file before it is
+ * used. While parsing, names are offsets into the buffer of texts, which moves as it grows; they become pointers at the end. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
 #include "base/size.h"
+#include "format/json_header.h"
 #include "format/tensor_type.h"
-
-struct iso_tensors {
-    json_t *root;
-    json_t *metadata;      /* part of root, or NULL */
-    iso_tensor_view *view; /* [count], in the order of their bytes */
-    uint32_t count;
-    const iso_alloc *alloc;
-};
 
 #define MAGIC_BYTES 8u
 
-/* Why jansson refused the header. */
-static int json_failed(const json_error_t *j, iso_error *e)
+/* Offsets into texts. */
+typedef struct pair {
+    size_t key, value;
+} pair;
+
+struct iso_tensors {
+    iso_buffer texts; /* names and metadata, each with its NUL */
+    iso_buffer views; /* iso_tensor_view[count], in the order of their bytes */
+    iso_buffer names; /* size_t[count] while parsing: where each view's name lies in texts */
+    iso_buffer pairs; /* pair[metadata_count] */
+    iso_tensor_view *view;
+    uint32_t count, metadata_count;
+    const iso_alloc *alloc;
+};
+
+/* The file while its header is parsed. */
+typedef struct source {
+    iso_json json;
+    const uint8_t *data;
+    size_t data_offset, room; /* of the data in the file; its bytes */
+} source;
+
+static const char *text_at(const iso_tensors *t, size_t offset)
 {
-    enum json_error_code code = json_error_code(j);
-    if (code == json_error_out_of_memory || j->text[0] == '\0')
-        return iso_error_set(e, ISO_E_NOMEM, "out of memory for the header");
-    if (code == json_error_duplicate_key)
-        return iso_error_set(e, ISO_E_FORMAT, "a key is there twice: %s (byte %u)", j->text, MAGIC_BYTES + (unsigned)j->position);
-    return iso_error_set(e, ISO_E_FORMAT, "the header is not JSON: %s (byte %u)", j->text, MAGIC_BYTES + (unsigned)j->position);
+    return (const char *)t->texts.bytes + offset;
 }
 
-/* Parses the JSON header; *header is its length. */
-static int parse_header(const uint8_t *bytes, size_t size, json_t **root, size_t *header, iso_error *e)
+static int no_memory(iso_error *e)
+{
+    return iso_error_set(e, ISO_E_NOMEM, "out of memory for the header");
+}
+
+/* Finds the header and the data behind it. */
+static int open_source(iso_tensors *t, const uint8_t *bytes, size_t size, source *s, iso_error *e)
 {
     if (size < MAGIC_BYTES)
         return iso_error_set(e, ISO_E_FORMAT, "too small for safetensors: 8 bytes of header length wanted, %zu there", size);
@@ -45,79 +58,176 @@ static int parse_header(const uint8_t *bytes, size_t size, json_t **root, size_t
                              ISO_TENSOR_HEADER_MAX);
     if (length == 0 || bytes[MAGIC_BYTES] != '{')
         return iso_error_set(e, ISO_E_FORMAT, "no safetensors file: the header at byte 8 does not begin with {");
-    json_error_t error = {.text = ""};
-    *header = (size_t)length;
-    *root = json_loadb((const char *)bytes + MAGIC_BYTES, *header, JSON_REJECT_DUPLICATES, &error);
-    return *root ? ISO_OK : json_failed(&error, e);
+    iso_json_begin(&s->json, bytes + MAGIC_BYTES, (size_t)length, MAGIC_BYTES, &t->texts);
+    s->data_offset = MAGIC_BYTES + (size_t)length;
+    s->data = bytes + s->data_offset;
+    s->room = size - s->data_offset;
+    return ISO_OK;
 }
 
-static int check_metadata(const json_t *metadata, iso_error *e)
+/* The key of a member and its colon. */
+static int read_key(iso_json *j, size_t *key, iso_error *e)
 {
-    if (!json_is_object(metadata))
+    int status = iso_json_string(j, key, e);
+    if (status == ISO_OK && !iso_json_take(j, ':'))
+        status = iso_json_error(j, "a colon", e);
+    return status;
+}
+
+static int read_metadata(iso_tensors *t, iso_json *j, iso_error *e)
+{
+    if (!iso_json_take(j, '{'))
         return iso_error_set(e, ISO_E_FORMAT, "__metadata__ is not an object");
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)metadata, key, value) {
-        if (!json_is_string(value))
-            return iso_error_set(e, ISO_E_FORMAT, "__metadata__: the value of \"%.100s\" is not a string; metadata values are strings", key);
-    }
-    return ISO_OK;
+    if (iso_json_take(j, '}'))
+        return ISO_OK;
+    do {
+        pair p = {0, 0};
+        int status = read_key(j, &p.key, e);
+        if (status != ISO_OK)
+            return status;
+        if (iso_json_peek(j) != '"')
+            return iso_error_set(e, ISO_E_FORMAT, "__metadata__: the value of \"%.100s\" is not a string; metadata values are strings",
+                                 text_at(t, p.key));
+        status = iso_json_string(j, &p.value, e);
+        if (status != ISO_OK)
+            return status;
+        if (!iso_buffer_put(&t->pairs, &p, sizeof p))
+            return no_memory(e);
+    } while (iso_json_take(j, ','));
+    return iso_json_take(j, '}') ? ISO_OK : iso_json_error(j, "a comma or }", e);
 }
 
-/* A JSON number as a size; false for anything else. */
-static bool to_u64(const json_t *j, uint64_t *out)
+static int read_shape(iso_json *j, const char *name, iso_tensor_view *v, iso_error *e)
 {
-    if (!json_is_integer(j) || json_integer_value(j) < 0)
-        return false;
-    *out = (uint64_t)json_integer_value(j);
-    return true;
-}
-
-static int read_shape(const json_t *shape, iso_tensor_view *v, iso_error *e)
-{
-    size_t rank = json_array_size(shape);
-    if (!json_is_array(shape))
-        return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": no shape", v->name);
-    if (rank > ISO_TENSOR_RANK_MAX)
-        return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": %zu dimensions; at most %u can be read", v->name, rank,
-                             ISO_TENSOR_RANK_MAX);
-    v->rank = (uint32_t)rank;
+    if (!iso_json_take(j, '['))
+        return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": the shape is not a list", name);
+    v->rank = 0;
     v->count = 1;
-    for (size_t i = 0; i < rank; i++) {
-        if (!to_u64(json_array_get(shape, i), &v->dim[i]))
-            return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": dimension %zu is not a whole number", v->name, i);
-        if (!iso_u64_mul(v->count, v->dim[i], &v->count))
-            return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": the shape is larger than any file", v->name);
-    }
-    return ISO_OK;
+    if (iso_json_take(j, ']'))
+        return ISO_OK;
+    do {
+        uint64_t dim;
+        if (!iso_json_whole(j, &dim))
+            return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": dimension %u is not a whole number that fits", name, v->rank);
+        if (v->rank == ISO_TENSOR_RANK_MAX)
+            return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": more than %u dimensions", name, ISO_TENSOR_RANK_MAX);
+        v->dim[v->rank++] = dim;
+        if (!iso_u64_mul(v->count, dim, &v->count))
+            return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": the shape is larger than any file", name);
+    } while (iso_json_take(j, ','));
+    return iso_json_take(j, ']') ? ISO_OK : iso_json_error(j, "a comma or ]", e);
 }
 
-/* One entry of the header against `room` bytes of data at `data`. */
-static int read_entry(const json_t *entry, const uint8_t *data, size_t room, size_t data_offset, iso_tensor_view *v, iso_error *e)
+/* [begin, end] */
+static bool read_offsets(iso_json *j, uint64_t offset[2])
 {
-    const char *type = json_string_value(json_object_get(entry, "dtype"));
-    const json_t *offsets = json_object_get(entry, "data_offsets");
-    uint64_t begin, end, bytes;
-    if (!type || !iso_tensor_type_find(type, &v->type))
-        return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": %s%.20s", v->name, type ? "unknown dtype " : "no dtype", type ? type : "");
-    int status = read_shape(json_object_get(entry, "shape"), v, e);
+    return iso_json_take(j, '[') && iso_json_whole(j, &offset[0]) && iso_json_take(j, ',') && iso_json_whole(j, &offset[1]) &&
+           iso_json_take(j, ']') && offset[0] <= offset[1];
+}
+
+static int read_type(iso_tensors *t, iso_json *j, const char *name, iso_tensor_type *type, iso_error *e)
+{
+    char kept[104]; /* the text below may move the buffer that name lies in */
+    size_t mark = t->texts.size, text = 0;
+    strncpy(kept, name, sizeof kept - 1);
+    kept[sizeof kept - 1] = '\0';
+    int status = iso_json_string(j, &text, e);
     if (status != ISO_OK)
         return status;
-    if (json_array_size(offsets) != 2 || !to_u64(json_array_get(offsets, 0), &begin) || !to_u64(json_array_get(offsets, 1), &end) ||
-        begin > end)
-        return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": data_offsets are not [begin, end]", v->name);
-    if (!iso_u64_mul(v->count, iso_tensor_type_bytes(v->type), &bytes))
-        return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": the shape is larger than any file", v->name);
-    if (bytes != end - begin)
-        return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": %llu bytes by its shape, %llu by its offsets", v->name,
-                             (unsigned long long)bytes, (unsigned long long)(end - begin));
-    if (end > room)
-        return iso_error_set(e, ISO_E_FORMAT, "the data ends early: tensor \"%.100s\" wants bytes up to %llu, %zu there (from byte %zu)",
-                             v->name, (unsigned long long)end, room, data_offset);
-    v->data = data + begin;
-    v->bytes = (size_t)bytes;
-    v->offset = data_offset + (size_t)begin;
+    if (!iso_tensor_type_find(text_at(t, text), type))
+        return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": unknown dtype %.20s", kept, text_at(t, text));
+    t->texts.size = mark;
     return ISO_OK;
+}
+
+/* The three members of an entry in any order; what else is there is passed over. */
+static int read_members(iso_tensors *t, iso_json *j, size_t name, iso_tensor_view *v, uint64_t offset[2], iso_error *e)
+{
+    static const char *const wanted[3] = {"dtype", "shape", "data_offsets"};
+    bool seen[3] = {false, false, false};
+    if (!iso_json_take(j, '{'))
+        return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\" is not an object", text_at(t, name));
+    if (!iso_json_take(j, '}')) {
+        do {
+            size_t mark = t->texts.size, key = 0;
+            int status = read_key(j, &key, e);
+            if (status != ISO_OK)
+                return status;
+            int which = 0;
+            while (which < 3 && strcmp(text_at(t, key), wanted[which]) != 0)
+                which++;
+            t->texts.size = mark;
+            if (which < 3 && seen[which])
+                return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": the key %s is there twice", text_at(t, name), wanted[which]);
+            if (which == 0)
+                status = read_type(t, j, text_at(t, name), &v->type, e);
+            else if (which == 1)
+                status = read_shape(j, text_at(t, name), v, e);
+            else if (which == 2 && !read_offsets(j, offset))
+                status = iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": data_offsets are not [begin, end]", text_at(t, name));
+            else if (which == 3)
+                status = iso_json_skip(j, e);
+            if (status != ISO_OK)
+                return status;
+            if (which < 3)
+                seen[which] = true;
+        } while (iso_json_take(j, ','));
+        if (!iso_json_take(j, '}'))
+            return iso_json_error(j, "a comma or }", e);
+    }
+    for (int i = 0; i < 3; i++)
+        if (!seen[i])
+            return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": no %s", text_at(t, name), wanted[i]);
+    return ISO_OK;
+}
+
+/* One tensor, held against the data that is there. */
+static int read_entry(iso_tensors *t, source *s, size_t name, iso_error *e)
+{
+    iso_tensor_view v = {0};
+    uint64_t offset[2] = {0, 0}, bytes;
+    int status = read_members(t, &s->json, name, &v, offset, e);
+    if (status != ISO_OK)
+        return status;
+    if (!iso_u64_mul(v.count, iso_tensor_type_bytes(v.type), &bytes))
+        return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": the shape is larger than any file", text_at(t, name));
+    if (bytes != offset[1] - offset[0])
+        return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": %llu bytes by its shape, %llu by its offsets", text_at(t, name),
+                             (unsigned long long)bytes, (unsigned long long)(offset[1] - offset[0]));
+    if (offset[1] > s->room)
+        return iso_error_set(e, ISO_E_FORMAT, "the data ends early: tensor \"%.100s\" wants bytes up to %llu, %zu there (from byte %zu)",
+                             text_at(t, name), (unsigned long long)offset[1], s->room, s->data_offset);
+    v.data = s->data + offset[0];
+    v.bytes = (size_t)bytes;
+    v.offset = s->data_offset + (size_t)offset[0];
+    if (!iso_buffer_put(&t->views, &v, sizeof v) || !iso_buffer_put(&t->names, &name, sizeof name))
+        return no_memory(e);
+    return ISO_OK;
+}
+
+static int read_header(iso_tensors *t, source *s, iso_error *e)
+{
+    iso_json *j = &s->json;
+    bool metadata = false;
+    iso_json_take(j, '{');
+    if (!iso_json_take(j, '}')) {
+        do {
+            size_t key = 0;
+            int status = read_key(j, &key, e);
+            if (status != ISO_OK)
+                return status;
+            bool is_metadata = strcmp(text_at(t, key), "__metadata__") == 0;
+            if (is_metadata && metadata)
+                return iso_error_set(e, ISO_E_FORMAT, "the key __metadata__ is there twice");
+            metadata |= is_metadata;
+            status = is_metadata ? read_metadata(t, j, e) : read_entry(t, s, key, e);
+            if (status != ISO_OK)
+                return status;
+        } while (iso_json_take(j, ','));
+        if (!iso_json_take(j, '}'))
+            return iso_json_error(j, "a comma or }", e);
+    }
+    return iso_json_peek(j) == -1 ? ISO_OK : iso_json_error(j, "nothing more", e);
 }
 
 static int by_offset(const void *a, const void *b)
@@ -147,32 +257,62 @@ static int check_layout(const iso_tensors *t, size_t data_offset, size_t size, i
     return ISO_OK;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* No name twice: by a sorted list of `count` pointers that `item(t, i)` gives. */
+static int check_twice(const iso_tensors *t, uint32_t count, const char *(*item)(const iso_tensors *t, uint32_t i), iso_error *e)
+{
+    const char **sorted = iso_new_raw(t->alloc, count, sizeof *sorted);
+    if (!sorted)
+        return no_memory(e);
+    for (uint32_t i = 0; i < count; i++)
+        sorted[i] = item(t, i);
+    qsort(sorted, count, sizeof *sorted, by_name);
+    int status = ISO_OK;
+    for (uint32_t i = 1; i < count && status == ISO_OK; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0)
+            status = iso_error_set(e, ISO_E_FORMAT, "the key \"%.100s\" is there twice", sorted[i]);
+    iso_free(t->alloc, sorted);
+    return status;
+}
+
+static const char *tensor_name(const iso_tensors *t, uint32_t i)
+{
+    return t->view[i].name;
+}
+
+static const char *metadata_key(const iso_tensors *t, uint32_t i)
+{
+    const char *key, *value;
+    iso_tensors_metadata_at(t, i, &key, &value);
+    return key;
+}
+
 static int read_tensors(iso_tensors *t, const uint8_t *bytes, size_t size, iso_error *e)
 {
-    size_t header = 0;
-    int status = parse_header(bytes, size, &t->root, &header, e);
+    source s;
+    int status = open_source(t, bytes, size, &s, e);
+    if (status == ISO_OK)
+        status = read_header(t, &s, e);
     if (status != ISO_OK)
         return status;
-    t->metadata = json_object_get(t->root, "__metadata__");
-    if (t->metadata && (status = check_metadata(t->metadata, e)) != ISO_OK)
+    t->count = (uint32_t)(t->views.size / sizeof *t->view);
+    t->metadata_count = (uint32_t)(t->pairs.size / sizeof(pair));
+    t->view = (iso_tensor_view *)(void *)t->views.bytes;
+    for (uint32_t i = 0; i < t->count; i++)
+        t->view[i].name = text_at(t, ((const size_t *)(const void *)t->names.bytes)[i]);
+    iso_buffer_fini(&t->names);
+    status = check_twice(t, t->count, tensor_name, e);
+    if (status == ISO_OK)
+        status = check_twice(t, t->metadata_count, metadata_key, e);
+    if (status != ISO_OK)
         return status;
-    t->view = iso_new(t->alloc, json_object_size(t->root) + 1, sizeof *t->view);
-    if (!t->view)
-        return iso_error_set(e, ISO_E_NOMEM, "out of memory for %zu tensors", json_object_size(t->root));
-    size_t data_offset = MAGIC_BYTES + header;
-    const char *key;
-    json_t *entry;
-    json_object_foreach(t->root, key, entry) {
-        if (entry == t->metadata)
-            continue;
-        t->view[t->count].name = key;
-        status = read_entry(entry, bytes + data_offset, size - data_offset, data_offset, &t->view[t->count], e);
-        if (status != ISO_OK)
-            return status;
-        t->count++;
-    }
-    qsort(t->view, t->count, sizeof *t->view, by_offset);
-    return check_layout(t, data_offset, size, e);
+    if (t->count)
+        qsort(t->view, t->count, sizeof *t->view, by_offset);
+    return check_layout(t, s.data_offset, size, e);
 }
 
 int iso_tensors_read(iso_tensors **out, const void *bytes, size_t size, const char *name, const iso_alloc *a, iso_error *e)
@@ -181,9 +321,13 @@ int iso_tensors_read(iso_tensors **out, const void *bytes, size_t size, const ch
     int status = ISO_E_NOMEM;
     iso_tensors *t = iso_new(a, 1, sizeof *t);
     if (!t) {
-        iso_error_set(e, ISO_E_NOMEM, "out of memory");
+        no_memory(e);
     } else {
         t->alloc = a;
+        iso_buffer_init(&t->texts, a, 0);
+        iso_buffer_init(&t->views, a, 0);
+        iso_buffer_init(&t->names, a, 0);
+        iso_buffer_init(&t->pairs, a, 0);
         status = read_tensors(t, bytes, size, e);
     }
     if (status != ISO_OK) {
@@ -199,8 +343,10 @@ void iso_tensors_free(iso_tensors *t)
 {
     if (!t)
         return;
-    json_decref(t->root);
-    iso_free(t->alloc, t->view);
+    iso_buffer_fini(&t->pairs);
+    iso_buffer_fini(&t->names);
+    iso_buffer_fini(&t->views);
+    iso_buffer_fini(&t->texts);
     iso_free(t->alloc, t);
 }
 
@@ -224,21 +370,28 @@ const iso_tensor_view *iso_tensors_find(const iso_tensors *t, const char *name)
 
 uint32_t iso_tensors_metadata_count(const iso_tensors *t)
 {
-    return (uint32_t)json_object_size(t->metadata);
+    return t->metadata_count;
 }
 
 void iso_tensors_metadata_at(const iso_tensors *t, uint32_t index, const char **key, const char **value)
 {
-    void *at = json_object_iter(t->metadata);
-    while (at && index--)
-        at = json_object_iter_next(t->metadata, at);
-    *key = at ? json_object_iter_key(at) : NULL;
-    *value = at ? json_string_value(json_object_iter_value(at)) : NULL;
+    *key = *value = NULL;
+    if (index >= t->metadata_count)
+        return;
+    const pair *p = (const pair *)(const void *)t->pairs.bytes + index;
+    *key = text_at(t, p->key);
+    *value = text_at(t, p->value);
 }
 
 const char *iso_tensors_metadata(const iso_tensors *t, const char *key)
 {
-    return json_string_value(json_object_get(t->metadata, key));
+    for (uint32_t i = 0; i < t->metadata_count; i++) {
+        const char *k, *value;
+        iso_tensors_metadata_at(t, i, &k, &value);
+        if (strcmp(k, key) == 0)
+            return value;
+    }
+    return NULL;
 }
 
 void iso_tensor_copy(const iso_tensor_view *v, void *out)
