@@ -65,7 +65,7 @@ static void draw_trouble(sim *r, sim_options *o)
     o->death = (uint32_t)sim_draw(r, 60);
     o->stall = sim_draw(r, 2) ? (uint32_t)sim_draw(r, 20) : 0;
     o->jitter = (int64_t)sim_draw(r, 400000);
-    c->sums_in_place = !wire;
+    c->sums_in_place = !wire && sim_draw(r, 4) > 0;
     c->shared_weights = !wire;
     c->checkpoint_rounds = sim_draw(r, 4);
     if (wire) {
@@ -76,8 +76,7 @@ static void draw_trouble(sim *r, sim_options *o)
         o->coordinator_deaths = (uint32_t)sim_draw(r, 4);
         o->coordinator_span = 100000000;
     } else {
-        o->jitter = 0;
-        o->stall = 0; /* see docs/protocol.md: stragglers of shared memory are the engine's to hold back */
+        o->jitter = 0; /* and stay in order */
     }
 }
 
