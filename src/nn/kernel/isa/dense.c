@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Dense layers forward (samples x panels of 16 outputs) and backward to their inputs (inputs x sample lanes).
+ */
+#include "nn/kernel/isa/isa.h"
+#include "nn/kernel/isa/tile.h"
+
+/* Tiles: as many accumulators as registers allow beside one row of b and one broadcast. */
+#if defined ISO_ISA_avx512
+#define FORWARD_ROWS 8
+#define FORWARD_COLUMNS 3
+ISO_DEFINE_TILE(8, 1)
+ISO_DEFINE_TILE(8, 2)
+ISO_DEFINE_TILE(8, 3)
+static void (*const forward_tiles[])(const tile_sum *, const tile_ends *) = {tile_8x1, tile_8x2, tile_8x3};
+ISO_DEFINE_TILE(24, 1)
+ISO_DEFINE_TILE(12, 2)
+ISO_DEFINE_TILE(1, 1)
+ISO_DEFINE_TILE(1, 2)
+ISO_DEFINE_TILE(1, 3)
+#define DATA_COLUMNS 3
+static const uint32_t data_rows[] = {24, 12, 8};
+static void (*const data_tiles[])(const tile_sum *, const tile_ends *) = {tile_24x1, tile_12x2, tile_8x3};
+static void (*const edge_tiles[])(const tile_sum *, const tile_ends *) = {tile_1x1, tile_1x2, tile_1x3};
+#elif defined ISO_ISA_avx2
+#define FORWARD_ROWS 4
+#define FORWARD_COLUMNS 3
+ISO_DEFINE_TILE(4, 1)
+ISO_DEFINE_TILE(4, 2)
+ISO_DEFINE_TILE(4, 3)
+static void (*const forward_tiles[])(const tile_sum *, const tile_ends *) = {tile_4x1, tile_4x2, tile_4x3};
+ISO_DEFINE_TILE(12, 1)
+ISO_DEFINE_TILE(6, 2)
+ISO_DEFINE_TILE(1, 1)
+ISO_DEFINE_TILE(1, 2)
+#define DATA_COLUMNS 2
+static const uint32_t data_rows[] = {12, 6};
+static void (*const data_tiles[])(const tile_sum *, const tile_ends *) = {tile_12x1, tile_6x2};
+static void (*const edge_tiles[])(const tile_sum *, const tile_ends *) = {tile_1x1, tile_1x2};
+#else
+#define FORWARD_ROWS 4
+#define FORWARD_COLUMNS 4
+ISO_DEFINE_TILE(4, 1)
+ISO_DEFINE_TILE(4, 2)
+ISO_DEFINE_TILE(4, 3)
+ISO_DEFINE_TILE(4, 4)
+static void (*const forward_tiles[])(const tile_sum *, const tile_ends *) = {tile_4x1, tile_4x2, tile_4x3, tile_4x4};
+ISO_DEFINE_TILE(1, 1)
+ISO_DEFINE_TILE(1, 2)
+ISO_DEFINE_TILE(1, 3)
+ISO_DEFINE_TILE(1, 4)
+#define DATA_COLUMNS 4
+static const uint32_t data_rows[] = {4, 4, 4, 4};
+static void (*const data_tiles[])(const tile_sum *, const tile_ends *) = {tile_4x1, tile_4x2, tile_4x3, tile_4x4};
+static void (*const edge_tiles[])(const tile_sum *, const tile_ends *) = {tile_1x1, tile_1x2, tile_1x3, tile_1x4};
+#endif
+
+#define MOST_COLUMNS 4
+#define FORWARD_BLOCK 256 /* inputs a block: three panels of it stay in the second-level cache for all rows of the unit */
+
+/* One block of inputs [first, first + count) for all n samples and `columns` registers of outputs from `column` on. */
+static void forward_block(const iso_dense *d, uint32_t n, float *y, const float *x, const float *w, const float *bias,
+                          size_t column, size_t columns, size_t first, size_t count, bool relu)
+{
+    const float *panel[MOST_COLUMNS], *from[MOST_COLUMNS];
+    float *to[MOST_COLUMNS];
+    for (size_t v = 0; v < columns; v++) {
+        size_t output = (column + v) * VL;
+        panel[v] = w + (output / 16 * d->in + first) * 16 + output % 16;
+        from[v] = bias + output;
+        to[v] = y + output;
+    }
+    tile_sum sum = {.outer = 1, .n = count, .a_row = d->ldx, .ak = 1, .b = panel, .bk = 16};
+    tile_ends ends = {.to = to, .to_row = d->ldy, .from = from, .from_row = 0, .relu = relu};
+    if (first != 0) {
+        ends.from = (const float *const *)to;
+        ends.from_row = d->ldy;
+    }
+    for (uint32_t row = 0; row < n; row += FORWARD_ROWS) {
+        sum.a = x + row * d->ldx + first;
+        forward_tiles[columns - 1](&sum, &ends);
+        for (size_t v = 0; v < columns; v++) {
+            to[v] += FORWARD_ROWS * d->ldy;
+        }
+    }
+}
+
+void ISO_K(dense_forward)(const iso_dense *d, uint32_t n, float *y, const float *x, const float *w, const float *bias, iso_act act)
+{
+    size_t total = iso_round16(d->out) / VL;
+    for (size_t column = 0; column < total; column += FORWARD_COLUMNS) {
+        size_t columns = total - column < FORWARD_COLUMNS ? total - column : FORWARD_COLUMNS;
+        for (size_t first = 0; first < d->in; first += FORWARD_BLOCK) {
+            size_t count = d->in - first < FORWARD_BLOCK ? d->in - first : FORWARD_BLOCK;
+            forward_block(d, n, y, x, w, bias, column, columns, first, count,
+                          act == ISO_ACT_RELU && first + count == d->in);
+        }
+    }
+}
+
+/* Inputs [row, row + rows of the tile) of some lane registers: whole panels of outputs first, then the rest of the last one. */
+static void data_tile(const iso_dense *d, void (*tile)(const tile_sum *, const tile_ends *), size_t row, size_t columns,
+                      const float *const *dy, float *const *lanes, const float *w)
+{
+    static const float zeros[16] __attribute__((aligned(64)));
+    const float *from[MOST_COLUMNS], *b[MOST_COLUMNS];
+    float *to[MOST_COLUMNS];
+    size_t panels = d->out / 16, rest = d->out % 16, panel = (size_t)d->in * 16;
+    for (size_t v = 0; v < columns; v++) {
+        from[v] = zeros;
+        b[v] = dy[v];
+        to[v] = lanes[v] + row * 16;
+    }
+    tile_sum sum = {.outer = panels, .n = 16, .a = w + row * 16, .a_row = 16, .ak = 1, .a_run = panel, .b = b, .bk = 16, .b_run = 256};
+    tile_ends ends = {.from = from, .from_row = 0, .to = to, .to_row = 16};
+    if (panels != 0)
+        tile(&sum, &ends);
+    if (rest == 0)
+        return;
+    if (panels != 0) {
+        ends.from = (const float *const *)to;
+        ends.from_row = 16;
+    }
+    sum.outer = 1;
+    sum.n = rest;
+    sum.a += panels * panel;
+    for (size_t v = 0; v < columns; v++)
+        b[v] += panels * 256;
+    tile(&sum, &ends);
+}
+
+void ISO_K(dense_data)(const iso_dense *d, uint32_t groups, float *dx, const float *dy, const float *w)
+{
+    size_t total = (size_t)groups * ISO_PARTS, dx_group = (size_t)d->in * 16, dy_group = iso_round16(d->out) * 16;
+    for (size_t column = 0; column < total; column += DATA_COLUMNS) {
+        size_t columns = total - column < DATA_COLUMNS ? total - column : DATA_COLUMNS, rows = data_rows[columns - 1];
+        const float *from[MOST_COLUMNS];
+        float *to[MOST_COLUMNS];
+        for (size_t v = 0; v < columns; v++) {
+            size_t group = (column + v) / ISO_PARTS, part = (column + v) % ISO_PARTS * VL;
+            from[v] = dy + group * dy_group + part;
+            to[v] = dx + group * dx_group + part;
+        }
+        if (d->in < rows) {
+            for (size_t row = 0; row < d->in; row++)
+                data_tile(d, edge_tiles[columns - 1], row, columns, from, to, w);
+            continue;
+        }
+        /* The last tile overlaps the one before: the same values are computed again. */
+        for (size_t row = 0; row < d->in; row += rows)
+            data_tile(d, data_tiles[columns - 1], row + rows <= d->in ? row : d->in - rows, columns, from, to, w);
+    }
+}
