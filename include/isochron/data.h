@@ -185,7 +185,8 @@ ISO_API bool iso_augment_any(const iso_augment *g);
 ISO_API int iso_augment_check(const iso_augment *g, iso_shape shape, iso_error *e);
 
 /* Writes the copy of one sample that (seed, epoch, sample) calls for. in, out: C*H*W values, not overlapping. `sample` is its index
- * in the data set. Pixels shifted in from outside are 0 before normalisation (black). Thread: any; allocates nothing. */
+ * in the data set. Pixels shifted in from outside are 0 before normalisation (black). Wants iso_augment_check to have
+ * passed. Thread: any; allocates nothing. */
 ISO_API void iso_augment_sample(const iso_augment *g, iso_shape shape, iso_dtype dtype, uint64_t seed, uint32_t epoch, uint64_t sample,
                                 const void *in, void *out);
 

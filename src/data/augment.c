@@ -2,6 +2,7 @@
  * Shifts and flips, each a pure function of (seed, epoch, sample): whoever holds the sample makes the same copy. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/rng.h"
 #include "isochron/data.h"
 
@@ -23,23 +24,37 @@ int iso_augment_check(const iso_augment *g, iso_shape shape, iso_error *e)
     return ISO_OK;
 }
 
+static void reverse_u8(const uint8_t *last, uint8_t *out, int64_t n)
+{
+    for (int64_t x = 0; x < n; x++)
+        out[x] = last[-x];
+}
+
+static void reverse_f32(const uint8_t *last, uint8_t *out, int64_t n)
+{
+    for (int64_t x = 0; x < n; x++)
+        memcpy(out + 4 * x, last - 4 * x, 4);
+}
+
 /* One row: out[x] = in[flip ? w-1-(x-dx) : x-dx], 0 outside. */
 static void copy_row(const uint8_t *in, uint8_t *out, int64_t w, int64_t dx, bool flip, size_t size)
 {
     int64_t begin = dx > 0 ? dx : 0, end = dx < 0 ? w + dx : w;
     memset(out, 0, (size_t)begin * size);
     memset(out + (size_t)end * size, 0, (size_t)(w - end) * size);
-    if (!flip) {
+    const uint8_t *last = in + (size_t)(w - 1 - (begin - dx)) * size; /* of a flipped row: its first pixel to copy */
+    if (!flip)
         memcpy(out + (size_t)begin * size, in + (size_t)(begin - dx) * size, (size_t)(end - begin) * size);
-        return;
-    }
-    for (int64_t x = begin; x < end; x++)
-        memcpy(out + (size_t)x * size, in + (size_t)(w - 1 - (x - dx)) * size, size);
+    else if (size == 1)
+        reverse_u8(last, out + begin, end - begin);
+    else
+        reverse_f32(last, out + (size_t)begin * 4, end - begin);
 }
 
 void iso_augment_sample(const iso_augment *g, iso_shape shape, iso_dtype dtype, uint64_t seed, uint32_t epoch, uint64_t sample,
                         const void *in, void *out)
 {
+    ISO_ASSERT(g->shift == 0 || (g->shift < shape.h && g->shift < shape.w));
     const iso_rng_key key = {.seed = seed, .purpose = ISO_PURPOSE_AUGMENT, .epoch = epoch, .index = sample};
     iso_rng random = iso_rng_make(&key);
     int64_t dy = iso_rng_between(&random, -(int64_t)g->shift, g->shift);

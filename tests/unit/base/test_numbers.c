@@ -54,7 +54,7 @@ static void random_doubles_are_rounded_correctly(void **state)
     (void)state;
     uint64_t random = test_seed("random_doubles_are_rounded_correctly");
     char text[1500];
-    for (int i = 0; i < 60000; i++) {
+    for (int i = 0; i < 20000; i++) {
         uint64_t bits = test_random(&random);
         double value;
         memcpy(&value, &bits, sizeof value);
@@ -66,7 +66,7 @@ static void random_doubles_are_rounded_correctly(void **state)
         snprintf(text, sizeof text, "%.*f", (int)test_random_below(&random, 18), ldexp(value, -ilogb(value)) * (double)(bits % 100000));
         expect_like_strtod(text);
     }
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; i < 1500; i++) {
         uint64_t bits = test_random(&random) & INT64_MAX;
         double value;
         if (i % 4 == 0)
@@ -209,7 +209,7 @@ static void printed_numbers_read_back(void **state)
     (void)state;
     uint64_t random = test_seed("printed_numbers_read_back");
     char text[ISO_NUMBER_TEXT];
-    for (int i = 0; i < 100000; i++) {
+    for (int i = 0; i < 30000; i++) {
         uint64_t bits = test_random(&random);
         double value;
         float narrow;

@@ -48,6 +48,29 @@ static void files_are_read_whole(void **state)
     scratch_remove(folder);
 }
 
+static void large_files_are_mapped(void **state)
+{
+    (void)state;
+    char *folder = scratch_make();
+    const char *path = scratch_path(folder, "sparse");
+    size_t size = ((size_t)256 << 20) + 1; /* takes no room on the disk */
+    scratch_write(path, "begin", 5);
+    assert_int_equal(truncate(path, (off_t)size), 0);
+    test_heap heap;
+    test_heap_init(&heap, 0);
+    iso_bytes b;
+    iso_error e;
+    assert_int_equal(iso_file_read(path, 0, &heap.alloc, &b, &e), ISO_OK);
+    assert_int_equal(heap.calls, 0);
+    assert_int_equal(b.size, size);
+    assert_memory_equal(b.bytes, "begin", 6);
+    assert_int_equal(b.bytes[size - 1], 0);
+    iso_bytes_release(&b);
+    assert_int_equal(iso_file_read(path, size - 1, &heap.alloc, &b, &e), ISO_E_FORMAT);
+    test_expect_word(e.text, "at most 268435456 are read");
+    scratch_remove(folder);
+}
+
 /* A process that writes the bytes into a pipe; returns the reading end. */
 static int pipe_of(const void *bytes, size_t size)
 {
@@ -125,6 +148,8 @@ static void errors_name_path_and_reason(void **state)
     assert_int_equal(iso_path_kind_of(folder), ISO_PATH_FOLDER);
     assert_int_equal(iso_path_kind_of(scratch_path(folder, "file")), ISO_PATH_FILE);
     assert_int_equal(iso_path_kind_of("/dev/null"), ISO_PATH_OTHER);
+    assert_int_equal(iso_file_read("/proc/self/mem", 0, NULL, &b, &e), ISO_E_IO); /* opens, but address 0 cannot be read */
+    test_expect_word(e.text, "/proc/self/mem: cannot be read: Input/output error");
     if (geteuid() != 0) {
         const char *locked = scratch_path(folder, "locked");
         scratch_write(locked, "x", 1);
@@ -322,6 +347,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_are_read_whole),
+        cmocka_unit_test(large_files_are_mapped),
         cmocka_unit_test(pipes_and_standard_input_are_read_whole),
         cmocka_unit_test(errors_name_path_and_reason),
         cmocka_unit_test(gzip_is_known_by_content),

@@ -3,7 +3,9 @@
  * manifest gets its answer from the path to the message; inspect tells what is there; every allocation failure is survived. */
 #include "test.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "engine/file/open_data.h"
 
@@ -120,6 +122,28 @@ static void one_set_opens_alone(void **state)
     assert_int_equal(iso_data_open_one(folder, NULL, NULL, true, NULL, &d, &e), ISO_E_FORMAT);
     test_expect_word(e.text, "no file of its labels");
     scratch_remove(folder);
+}
+
+/* `isochron predict RUN -`: samples, compressed or not, come through standard input. */
+static void standard_input_is_a_data_file(void **state)
+{
+    (void)state;
+    char path[512];
+    static const char *const names[] = {"idx/ok-images-idx3-ubyte", "idx/ok.gz"};
+    for (size_t i = 0; i < TEST_COUNT(names); i++) {
+        int file = open(test_case_path(names[i], path), O_RDONLY), kept = dup(STDIN_FILENO);
+        assert_true(file >= 0 && kept >= 0 && dup2(file, STDIN_FILENO) == STDIN_FILENO);
+        iso_dataset d;
+        iso_error e = {.text = ""};
+        int status = iso_data_open_one("-", NULL, NULL, false, NULL, &d, &e);
+        dup2(kept, STDIN_FILENO);
+        close(kept);
+        close(file);
+        if (status != ISO_OK)
+            fail_msg("%s", e.text);
+        assert_string_equal(d.source, "standard input: IDX, 3 x 2 x 2, u8");
+        iso_dataset_free(&d);
+    }
 }
 
 static void mistakes_are_named(void **state)
@@ -280,6 +304,7 @@ int main(void)
         cmocka_unit_test(a_folder_holds_train_and_test),
         cmocka_unit_test(files_find_their_labels),
         cmocka_unit_test(one_set_opens_alone),
+        cmocka_unit_test(standard_input_is_a_data_file),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(classes_are_the_same_in_all_sets),
         cmocka_unit_test(inspect_gives_the_manifests_answer),
