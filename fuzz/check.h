@@ -8,12 +8,12 @@
 
 #include "isochron/alloc.h"
 
-#define FUZZ_CHECK(condition)                                                     \
-    do {                                                                          \
-        if (!(condition)) {                                                       \
+#define FUZZ_CHECK(condition)                                                         \
+    do {                                                                              \
+        if (!(condition)) {                                                           \
             fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
-            abort();                                                              \
-        }                                                                         \
+            abort();                                                                  \
+        }                                                                             \
     } while (0)
 
 typedef struct fuzz_heap {

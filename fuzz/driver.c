@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs a fuzz target without a fuzzer: every file of the given folders (or files), then for each of them its cuts and a number of
- * random changes. A crash or a failed check ends the program, so saved inputs are ordinary tests.
+ * Runs a fuzz target without a fuzzer: every file of the given folders (or files), then for each of them its cuts and a
+ * number of random changes. A crash or a failed check ends the program, so saved inputs are ordinary tests.
  *
  *     fuzz_NAME [-m CHANGES] [-s SEED] FOLDER|FILE...
  *
@@ -16,7 +16,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static uint64_t state = 1, runs;
 static unsigned long changes = 200;
-
 
 static uint64_t draw(void)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fuzz target: the bytes as a data file, in each role, also with an allocation that fails. What loads must be whole: every value can be
- * read, every label is in range, statistics and report work, memory is bounded by the size of the input. */
+ * Fuzz target: the bytes as a data file, in each role, also with an allocation that fails. What loads must be whole:
+ * every value can be read, every label is in range, statistics and report work, memory is bounded by the size of the
+ * input. */
 #include <string.h>
 
 #include "check.h"
@@ -32,7 +33,8 @@ static void read_once(const uint8_t *data, size_t size, iso_role role, const cha
     iso_bytes bytes = {data, size, NULL, NULL};
     iso_dataset d;
     iso_error e = {.text = ""};
-    int status = iso_data_read(&bytes, &(iso_read_options){.name = "input", .format = format, .role = role}, &heap.alloc, &d, &e);
+    int status = iso_data_read(&bytes, &(iso_read_options){.name = "input", .format = format, .role = role},
+                               &heap.alloc, &d, &e);
     FUZZ_CHECK(heap.largest <= 8 * size + 2000);
     if (status == ISO_OK) {
         use(&d, &heap.alloc);

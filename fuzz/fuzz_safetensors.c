@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fuzz target: the bytes as a safetensors file. What loads is written again and must read back as the same tensors and metadata; an
- * allocation that fails must end in E_NOMEM or change nothing. */
+ * Fuzz target: the bytes as a safetensors file. What loads is written again and must read back as the same tensors and
+ * metadata; an allocation that fails must end in E_NOMEM or change nothing. */
 #include <string.h>
 
 #include "base/buffer.h"

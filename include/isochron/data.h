@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Data sets: reading from bytes, splitting, normalising, augmenting. Pure: whoever calls has the file's bytes in memory
- * already (src/engine/file opens, maps and decompresses). A data set is immutable once made and may be read by any thread.
+ * already (src/engine/file opens, maps and decompresses). A data set is immutable once made and may be read by any
+ * thread.
  *
- * Letters: N samples, C channels, H height, W width. A table of D columns has the shape {D, 1, 1}: its columns are channels.
+ * Letters: N samples, C channels, H height, W width. A table of D columns has the shape {D, 1, 1}: its columns are
+ * channels.
  *
  * Intended use
  *   1. iso_data_read the images and the labels, iso_dataset_join them (a file that holds both needs no join).
@@ -24,7 +26,7 @@
 /* Labels lie in [0, ISO_CLASSES_MAX): a larger one is a mistake, and a table of counts stays small. */
 #define ISO_CLASSES_MAX ((uint32_t)1 << 20)
 
-/* ---- bytes of a file, and who gives them back ----------------------------------------------------------------------------- */
+/* ---- bytes of a file, and who gives them back -------------------------------------------------------------------- */
 
 /* size bytes at `bytes`; release(context, bytes, size) gives them back (NULL: nothing to do). */
 typedef struct iso_bytes {
@@ -37,27 +39,27 @@ typedef struct iso_bytes {
 /* Calls release if there is one and empties *b; an empty or NULL one is fine. */
 ISO_API void iso_bytes_release(iso_bytes *b);
 
-/* ---- a data set ------------------------------------------------------------------------------------------------------------ */
+/* ---- a data set -------------------------------------------------------------------------------------------------- */
 
 typedef enum iso_dtype { ISO_U8, ISO_F32 } iso_dtype;
 
-ISO_API const char *iso_dtype_name(iso_dtype dtype);  /* "u8", "f32" */
+ISO_API const char *iso_dtype_name(iso_dtype dtype); /* "u8", "f32" */
 ISO_API size_t iso_dtype_bytes(iso_dtype dtype);
 
 typedef struct iso_dataset {
-    iso_shape shape;               /* of one sample; all 0 when there are labels only */
-    uint64_t count;                /* N > 0 */
-    uint32_t classes;              /* largest label + 1, or the number of class names; 0 without labels */
+    iso_shape shape;  /* of one sample; all 0 when there are labels only */
+    uint64_t count;   /* N > 0 */
+    uint32_t classes; /* largest label + 1, or the number of class names; 0 without labels */
     iso_dtype dtype;
-    const void *values;            /* [N][C][H][W] of dtype; NULL when there are labels only */
-    const int32_t *labels;         /* [N], each in [0, classes); NULL when there are none */
+    const void *values;             /* [N][C][H][W] of dtype; NULL when there are labels only */
+    const int32_t *labels;          /* [N], each in [0, classes); NULL when there are none */
     const char *const *class_names; /* [classes], or NULL: the classes are called 0, 1, 2, ... */
-    uint64_t fingerprint;          /* of shape, count, values and labels in their order: equal data, equal number on any host */
-    const char *source;            /* "FILE: IDX, 60000 x 28 x 28, u8"; never NULL */
-    const char *warning;           /* what a person should know about this data, or NULL */
-    const iso_alloc *alloc;        /* the rest belongs to iso_dataset_free */
+    uint64_t fingerprint; /* of shape, count, values and labels in their order: equal data, equal number on any host */
+    const char *source;   /* "FILE: IDX, 60000 x 28 x 28, u8"; never NULL */
+    const char *warning;  /* what a person should know about this data, or NULL */
+    const iso_alloc *alloc; /* the rest belongs to iso_dataset_free */
     void *owned[8];
-    iso_bytes borrowed[2];         /* files whose bytes `values` or `labels` point into */
+    iso_bytes borrowed[2]; /* files whose bytes `values` or `labels` point into */
 } iso_dataset;
 
 /* Gives everything back, borrowed bytes too, and empties *d; an empty or NULL one is fine. */
@@ -69,17 +71,17 @@ ISO_API size_t iso_dataset_sample_bytes(const iso_dataset *d);
 /* The values of sample i < N. */
 ISO_API const void *iso_dataset_sample(const iso_dataset *d, uint64_t i);
 
-/* A data set on arrays of the caller's, which must outlive it (nothing is copied but names). labels may be NULL; classes 0 means
- * largest label + 1. Errors: ISO_E_ARGUMENT (names the item of a bad label), ISO_E_NOMEM. */
+/* A data set on arrays of the caller's, which must outlive it (nothing is copied but names). labels may be NULL;
+ * classes 0 means largest label + 1. Errors: ISO_E_ARGUMENT (names the item of a bad label), ISO_E_NOMEM. */
 ISO_API int iso_dataset_wrap(iso_dataset *out, iso_shape shape, iso_dtype dtype, uint64_t count, const void *values,
                              const int32_t *labels, uint32_t classes, const iso_alloc *a, iso_error *e);
 
-/* Moves the labels of *labels into *samples; on success *labels is empty. Errors: ISO_E_FORMAT when the counts differ or either
- * lacks its part; then both are as before. */
+/* Moves the labels of *labels into *samples; on success *labels is empty. Errors: ISO_E_FORMAT when the counts differ
+ * or either lacks its part; then both are as before. */
 ISO_API int iso_dataset_join(iso_dataset *samples, iso_dataset *labels, iso_error *e);
 
-/* Do the labels fit a model of `classes` outputs? ISO_E_FORMAT naming the first item that does not ("label 9 at item 2, the
- * model has 3 classes"). */
+/* Do the labels fit a model of `classes` outputs? ISO_E_FORMAT naming the first item that does not ("label 9 at item 2,
+ * the model has 3 classes"). */
 ISO_API int iso_dataset_check_labels(const iso_dataset *d, uint32_t classes, iso_error *e);
 
 /* Has the data this shape? ISO_E_SHAPE with both shapes. */
@@ -88,14 +90,14 @@ ISO_API int iso_dataset_check_shape(const iso_dataset *d, iso_shape shape, iso_e
 /* Name of class k: its given name, or its number written into `out`. */
 ISO_API const char *iso_dataset_class_name(const iso_dataset *d, uint32_t k, char out[16]);
 
-/* ---- reading --------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 /* What the caller expects in the bytes; ANY takes what is there. */
 typedef enum iso_role { ISO_ROLE_ANY, ISO_ROLE_SAMPLES, ISO_ROLE_LABELS } iso_role;
 
 typedef struct iso_read_options {
-    const char *name;              /* of the file, for messages and for guessing; NULL: "data" */
-    const char *format;            /* NULL or "auto": by content, then by name; else one of iso_format_at */
+    const char *name;   /* of the file, for messages and for guessing; NULL: "data" */
+    const char *format; /* NULL or "auto": by content, then by name; else one of iso_format_at */
     iso_role role;
 } iso_read_options;
 
@@ -103,34 +105,36 @@ typedef struct iso_read_options {
 ISO_API const char *iso_format_at(uint32_t index);
 ISO_API const char *iso_format_help(const char *format);
 
-/* Parses the bytes of one (decompressed) file. On success *out owns the bytes if it points into them (then *bytes is emptied);
- * otherwise, and on every error, they stay the caller's. Errors: ISO_E_FORMAT (file, byte, wanted, found, what to do),
- * ISO_E_ARGUMENT (unknown format, with the right words), ISO_E_NOMEM. Nothing is allocated from a length that the size of the
- * bytes does not prove. options may be NULL; a NULL allocator is the default one. */
-ISO_API int iso_data_read(iso_bytes *bytes, const iso_read_options *options, const iso_alloc *a, iso_dataset *out, iso_error *e);
+/* Parses the bytes of one (decompressed) file. On success *out owns the bytes if it points into them (then *bytes is
+ * emptied); otherwise, and on every error, they stay the caller's. Errors: ISO_E_FORMAT (file, byte, wanted, found,
+ * what to do), ISO_E_ARGUMENT (unknown format, with the right words), ISO_E_NOMEM. Nothing is allocated from a length
+ * that the size of the bytes does not prove. options may be NULL; a NULL allocator is the default one. */
+ISO_API int iso_data_read(iso_bytes *bytes, const iso_read_options *options, const iso_alloc *a, iso_dataset *out,
+                          iso_error *e);
 
-/* ---- the usual names of a folder --------------------------------------------------------------------------------------------- */
+/* ---- the usual names of a folder --------------------------------------------------------------------------------- */
 
 /* Which of a folder's files are what: indexes into the given names, -1 where there is none. */
 typedef struct iso_folder {
     int64_t train_samples, train_labels, test_samples, test_labels;
 } iso_folder;
 
-/* Finds [PREFIX-]{train|t10k|test}{-|.|_}{images|labels}{-|.|_}idxN-ubyte[.gz] and its like among `names`. The plain file wins over
- * its .gz. At least one of train and test is there, each with its labels. Errors: ISO_E_FORMAT when there is neither (says what was looked
- * for), when labels lack, or when several sets (PREFIXes) are there (names two). Thread: any; allocates nothing. */
+/* Finds [PREFIX-]{train|t10k|test}{-|.|_}{images|labels}{-|.|_}idxN-ubyte[.gz] and its like among `names`. The plain
+ * file wins over its .gz. At least one of train and test is there, each with its labels. Errors: ISO_E_FORMAT when
+ * there is neither (says what was looked for), when labels lack, or when several sets (PREFIXes) are there (names two).
+ * Thread: any; allocates nothing. */
 ISO_API int iso_folder_find(const char *const *names, size_t count, iso_folder *out, iso_error *e);
 
 /* Is `labels` the name that belongs to `samples` ("x-images-idx3-ubyte" and "x-labels-idx1-ubyte.gz")? */
 ISO_API bool iso_folder_pairs(const char *samples, const char *labels);
 
-/* ---- views and the validation split -------------------------------------------------------------------------------------------- */
+/* ---- views and the validation split ------------------------------------------------------------------------------ */
 
 /* Some samples of a data set, in ascending order; nothing is copied. The data set must outlive it. */
 typedef struct iso_view {
     const iso_dataset *set;
     uint64_t count;
-    const uint64_t *index;         /* [count] into the set, or NULL: all of it */
+    const uint64_t *index; /* [count] into the set, or NULL: all of it */
     const iso_alloc *alloc;
 } iso_view;
 
@@ -142,15 +146,16 @@ ISO_API void iso_view_free(iso_view *v);
 ISO_API const void *iso_view_sample(const iso_view *v, uint64_t i);
 ISO_API int32_t iso_view_label(const iso_view *v, uint64_t i);
 
-/* Splits off `share` (0 <= share < 1) of the samples by a permutation of the seed: round(share*N) of them, at least one when share
- * is not 0, and at least one stays for training. Errors: ISO_E_ARGUMENT, ISO_E_NOMEM. share 0 gives an empty validation view. */
+/* Splits off `share` (0 <= share < 1) of the samples by a permutation of the seed: round(share*N) of them, at least one
+ * when share is not 0, and at least one stays for training. Errors: ISO_E_ARGUMENT, ISO_E_NOMEM. share 0 gives an empty
+ * validation view. */
 ISO_API int iso_split_make(const iso_dataset *d, double share, uint64_t seed, const iso_alloc *a, iso_view *training,
                            iso_view *validation, iso_error *e);
 
 /* Samples of each class in a view: counts [classes]. */
 ISO_API void iso_view_class_counts(const iso_view *v, uint32_t classes, uint64_t *counts);
 
-/* ---- normalisation -------------------------------------------------------------------------------------------------------------- */
+/* ---- normalisation ----------------------------------------------------------------------------------------------- */
 
 typedef enum iso_normalize { ISO_NORMALIZE_NONE, ISO_NORMALIZE_UNIT, ISO_NORMALIZE_STANDARD } iso_normalize;
 
@@ -162,20 +167,21 @@ ISO_API const char *iso_normalize_name(iso_normalize mode);
 typedef struct iso_channel {
     double minimum, maximum, mean, deviation;
     float scale, shift;
-    bool constant;                 /* all values are equal: scale and shift are 0 (modes unit and standard) */
+    bool constant; /* all values are equal: scale and shift are 0 (modes unit and standard) */
 } iso_channel;
 
-/* Measures a view and fills channel[C]. For u8 the sums are exact integers, so the result does not depend on any order; for f32
- * they are doubles in the order of the view. none: scale 1, shift 0. unit: u8/255, f32 from minimum..maximum to 0..1. standard: mean
- * 0, deviation (of the population) 1. *constant (may be NULL): channels that are constant; the caller warns. Errors: ISO_E_ARGUMENT
- * (empty view), ISO_E_NONFINITE (names sample and channel). Allocates nothing. */
-ISO_API int iso_normalize_measure(const iso_view *v, iso_normalize mode, iso_channel *channel, uint32_t *constant, iso_error *e);
+/* Measures a view and fills channel[C]. For u8 the sums are exact integers, so the result does not depend on any order;
+ * for f32 they are doubles in the order of the view. none: scale 1, shift 0. unit: u8/255, f32 from minimum..maximum to
+ * 0..1. standard: mean 0, deviation (of the population) 1. *constant (may be NULL): channels that are constant; the
+ * caller warns. Errors: ISO_E_ARGUMENT (empty view), ISO_E_NONFINITE (names sample and channel). Allocates nothing. */
+ISO_API int iso_normalize_measure(const iso_view *v, iso_normalize mode, iso_channel *channel, uint32_t *constant,
+                                  iso_error *e);
 
-/* ---- augmentation --------------------------------------------------------------------------------------------------------------- */
+/* ---- augmentation ------------------------------------------------------------------------------------------------ */
 
 typedef struct iso_augment {
-    uint32_t shift;                /* pixels: dx and dy are uniform in [-shift, shift] */
-    bool flip;                     /* left-right, with probability 1/2 */
+    uint32_t shift; /* pixels: dx and dy are uniform in [-shift, shift] */
+    bool flip;      /* left-right, with probability 1/2 */
 } iso_augment;
 
 /* True when there is something to do. */
@@ -184,22 +190,22 @@ ISO_API bool iso_augment_any(const iso_augment *g);
 /* ISO_E_SHAPE when samples of this shape cannot be shifted or flipped so (a table; a shift as large as the image). */
 ISO_API int iso_augment_check(const iso_augment *g, iso_shape shape, iso_error *e);
 
-/* Writes the copy of one sample that (seed, epoch, sample) calls for. in, out: C*H*W values, not overlapping. `sample` is its index
- * in the data set. Pixels shifted in from outside are 0 before normalisation (black). Wants iso_augment_check to have
- * passed. Thread: any; allocates nothing. */
-ISO_API void iso_augment_sample(const iso_augment *g, iso_shape shape, iso_dtype dtype, uint64_t seed, uint32_t epoch, uint64_t sample,
-                                const void *in, void *out);
+/* Writes the copy of one sample that (seed, epoch, sample) calls for. in, out: C*H*W values, not overlapping. `sample`
+ * is its index in the data set. Pixels shifted in from outside are 0 before normalisation (black). Wants
+ * iso_augment_check to have passed. Thread: any; allocates nothing. */
+ISO_API void iso_augment_sample(const iso_augment *g, iso_shape shape, iso_dtype dtype, uint64_t seed, uint32_t epoch,
+                                uint64_t sample, const void *in, void *out);
 
-/* ---- looking at data (isochron inspect) ------------------------------------------------------------------------------------------ */
+/* ---- looking at data (isochron inspect) -------------------------------------------------------------------------- */
 
 typedef struct iso_data_report {
     const iso_dataset *set;
     double minimum, maximum, mean; /* over all values; 0 when there are labels only */
     int32_t label_minimum, label_maximum;
     uint32_t classes;
-    uint32_t empty_classes;        /* classes below `classes` without a sample */
+    uint32_t empty_classes; /* classes below `classes` without a sample */
     uint32_t constant_channels;
-    uint64_t *class_counts;        /* [classes]; NULL without labels */
+    uint64_t *class_counts; /* [classes]; NULL without labels */
     const iso_alloc *alloc;
 } iso_data_report;
 

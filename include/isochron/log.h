@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The library never prints: what it has to say goes to a hook of the caller's. Levels are by how often they can come. */
+ * The library never prints: what it has to say goes to a hook of the caller's. Levels are by how often they can come.
+ */
 #ifndef ISOCHRON_LOG_H
 #define ISOCHRON_LOG_H
 

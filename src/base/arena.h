@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Carves one block into aligned parts. The same code runs twice: first on an arena without memory, which only adds up, then on
- * the block itself; so the size and the layout cannot drift apart.
+ * Carves one block into aligned parts. The same code runs twice: first on an arena without memory, which only adds up,
+ * then on the block itself; so the size and the layout cannot drift apart.
  *
  *     iso_arena a = iso_arena_sizing();              iso_arena a = iso_arena_on(block, bytes);
  *     carve(&a, &parts);                             carve(&a, &parts);
@@ -27,8 +27,8 @@ iso_arena iso_arena_sizing(void);
 /* An arena on caller memory of `bytes`, aligned to ISO_ALIGN; the memory stays the caller's. */
 iso_arena iso_arena_on(void *block, size_t bytes);
 
-/* count * size bytes aligned to ISO_ALIGN, contents undefined; NULL while sizing and when it does not fit (then failed is set).
- * A part of 0 bytes is not NULL on a block but may not be read. */
+/* count * size bytes aligned to ISO_ALIGN, contents undefined; NULL while sizing and when it does not fit (then failed
+ * is set). A part of 0 bytes is not NULL on a block but may not be read. */
 void *iso_arena_take(iso_arena *a, size_t count, size_t size);
 
 /* The same, filled with zeros. */

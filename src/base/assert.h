@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Broken invariants (never bad input: that is an error code). On in all builds. The handler is a hook: the default one writes
- * one line to standard error and aborts; a host that must not die (a JVM) installs its own, which may not return to the caller
- * (it leaves by longjmp) or, if it does return, the process aborts. */
+ * Broken invariants (never bad input: that is an error code). On in all builds. The handler is a hook: the default one
+ * writes one line to standard error and aborts; a host that must not die (a JVM) installs its own, which may not return
+ * to the caller (it leaves by longjmp) or, if it does return, the process aborts. */
 #ifndef ISO_BASE_ASSERT_H
 #define ISO_BASE_ASSERT_H
 

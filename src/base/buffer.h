@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A byte buffer that grows. Failure is sticky: after the first allocation that failed (or beyond `limit`) nothing more is
- * written and `failed` stays set, so that a writer of many pieces checks once. */
+ * A byte buffer that grows. Failure is sticky: after the first allocation that failed (or beyond `limit`) nothing more
+ * is written and `failed` stays set, so that a writer of many pieces checks once. */
 #ifndef ISO_BASE_BUFFER_H
 #define ISO_BASE_BUFFER_H
 
@@ -32,7 +32,8 @@ bool iso_buffer_text(iso_buffer *b, const char *text);
 bool iso_buffer_format(iso_buffer *b, const char *format, ...) ISO_PRINTF(2, 3);
 /* A double by iso_print_double. */
 bool iso_buffer_number(iso_buffer *b, double value);
-/* A JSON string with its quotes: quotes, backslashes and control characters escaped; bytes that are not UTF-8 become U+FFFD. */
+/* A JSON string with its quotes: quotes, backslashes and control characters escaped; bytes that are not UTF-8 become
+ * U+FFFD. */
 bool iso_buffer_json(iso_buffer *b, const char *text);
 
 #endif

@@ -25,11 +25,11 @@ const void *iso_read_bytes(iso_reader *r, size_t count)
     return begin;
 }
 
-#define DEFINE_READ(name, type, bytes, load)          \
-    type iso_read_##name(iso_reader *r)               \
-    {                                                 \
-        const uint8_t *p = iso_read_bytes(r, bytes);  \
-        return p ? load(p) : (type)0;                 \
+#define DEFINE_READ(name, type, bytes, load)         \
+    type iso_read_##name(iso_reader *r)              \
+    {                                                \
+        const uint8_t *p = iso_read_bytes(r, bytes); \
+        return p ? load(p) : (type)0;                \
     }
 
 static inline uint8_t load_u8(const void *p)
@@ -75,12 +75,12 @@ void iso_write_bytes(iso_writer *w, const void *bytes, size_t count)
         memcpy(room, bytes, count);
 }
 
-#define DEFINE_WRITE(name, type, bytes, store)        \
-    void iso_write_##name(iso_writer *w, type v)      \
-    {                                                 \
-        void *room = iso_write_room(w, bytes);        \
-        if (room)                                     \
-            store(room, v);                           \
+#define DEFINE_WRITE(name, type, bytes, store)   \
+    void iso_write_##name(iso_writer *w, type v) \
+    {                                            \
+        void *room = iso_write_room(w, bytes);   \
+        if (room)                                \
+            store(room, v);                      \
     }
 
 static inline void store_u8(void *p, uint8_t v)

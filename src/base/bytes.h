@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Bytes on disk and in frames are little-endian whatever the host (IDX files are big-endian: the _be forms). Loads and stores
- * are by shifts, which compilers turn into one instruction. Cursors never leave their buffer: past the end a read gives 0, a
- * write does nothing, and `failed` stays set, so one check at the end is enough. */
+ * Bytes on disk and in frames are little-endian whatever the host (IDX files are big-endian: the _be forms). Loads and
+ * stores are by shifts, which compilers turn into one instruction. Cursors never leave their buffer: past the end a
+ * read gives 0, a write does nothing, and `failed` stays set, so one check at the end is enough. */
 #ifndef ISO_BASE_BYTES_H
 #define ISO_BASE_BYTES_H
 

@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  * CRC-32C by slicing (eight bytes a step) or by the processor's instruction; see crc32c.h.
  *
- * The tables need no generator: a crc is linear, so entry i of a table is the xor of the entries of i's set bits. Row k below
- * holds the eight entries 1, 2, 4, ..., 128 of the table for a byte followed by k zero bytes; the preprocessor makes the rest. */
+ * The tables need no generator: a crc is linear, so entry i of a table is the xor of the entries of i's set bits. Row k
+ * below holds the eight entries 1, 2, 4, ..., 128 of the table for a byte followed by k zero bytes; the preprocessor
+ * makes the rest. */
 #include "base/crc32c.h"
 
 #include "base/bytes.h"
 
-#define ENTRY(i, a, b, c, d, e, f, g, h)                                                                                    \
-    ((((i)&1) ? (a) : 0u) ^ (((i)&2) ? (b) : 0u) ^ (((i)&4) ? (c) : 0u) ^ (((i)&8) ? (d) : 0u) ^ (((i)&16) ? (e) : 0u) ^    \
-     (((i)&32) ? (f) : 0u) ^ (((i)&64) ? (g) : 0u) ^ (((i)&128) ? (h) : 0u))
+#define ENTRY(i, a, b, c, d, e, f, g, h)                                                         \
+    ((((i)&1) ? (a) : 0u) ^ (((i)&2) ? (b) : 0u) ^ (((i)&4) ? (c) : 0u) ^ (((i)&8) ? (d) : 0u) ^ \
+     (((i)&16) ? (e) : 0u) ^ (((i)&32) ? (f) : 0u) ^ (((i)&64) ? (g) : 0u) ^ (((i)&128) ? (h) : 0u))
 #define ENTRIES_4(i, ...) \
     ENTRY(i, __VA_ARGS__), ENTRY((i) + 1, __VA_ARGS__), ENTRY((i) + 2, __VA_ARGS__), ENTRY((i) + 3, __VA_ARGS__)
-#define ENTRIES_16(i, ...) \
-    ENTRIES_4(i, __VA_ARGS__), ENTRIES_4((i) + 4, __VA_ARGS__), ENTRIES_4((i) + 8, __VA_ARGS__), ENTRIES_4((i) + 12, __VA_ARGS__)
-#define ENTRIES_64(i, ...)                                                                        \
+#define ENTRIES_16(i, ...)                                                                       \
+    ENTRIES_4(i, __VA_ARGS__), ENTRIES_4((i) + 4, __VA_ARGS__), ENTRIES_4((i) + 8, __VA_ARGS__), \
+        ENTRIES_4((i) + 12, __VA_ARGS__)
+#define ENTRIES_64(i, ...)                                                                            \
     ENTRIES_16(i, __VA_ARGS__), ENTRIES_16((i) + 16, __VA_ARGS__), ENTRIES_16((i) + 32, __VA_ARGS__), \
         ENTRIES_16((i) + 48, __VA_ARGS__)
-#define TABLE(...) \
-    {ENTRIES_64(0, __VA_ARGS__), ENTRIES_64(64, __VA_ARGS__), ENTRIES_64(128, __VA_ARGS__), ENTRIES_64(192, __VA_ARGS__)}
+#define TABLE(...)                                                                             \
+    {                                                                                          \
+        ENTRIES_64(0, __VA_ARGS__), ENTRIES_64(64, __VA_ARGS__), ENTRIES_64(128, __VA_ARGS__), \
+            ENTRIES_64(192, __VA_ARGS__)                                                       \
+    }
 
 static const uint32_t table[8][256] = {
     TABLE(0xF26B8303u, 0xE13B70F7u, 0xC79A971Fu, 0x8AD958CFu, 0x105EC76Fu, 0x20BD8EDEu, 0x417B1DBCu, 0x82F63B78u),

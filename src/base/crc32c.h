@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * CRC-32C (Castagnoli, reflected 0x82F63B78): frames and checkpoints. The processor's instruction is used where there is one;
- * the result never depends on it. */
+ * CRC-32C (Castagnoli, reflected 0x82F63B78): frames and checkpoints. The processor's instruction is used where there
+ * is one; the result never depends on it. */
 #ifndef ISO_BASE_CRC32C_H
 #define ISO_BASE_CRC32C_H
 

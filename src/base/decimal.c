@@ -20,7 +20,8 @@ double iso_double_make(uint64_t mantissa, int exponent, bool sticky)
             uint64_t rest = drop < 64 ? mantissa & (half * 2 - 1) : mantissa;
             if (rest > half || (rest == half && (sticky || (kept & 1))))
                 kept++;
-            /* A normal number's leading bit adds the 1 that is taken from the exponent here; carries run into it by themselves. */
+            /* A normal number's leading bit adds the 1 that is taken from the exponent here; carries run into it by
+             * themselves. */
             bits = top >= -1022 ? ((uint64_t)(top + 1022) << 52) + kept : kept;
         }
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * XXH64 (the published algorithm, seed 0), incremental: the fingerprint of data sets, where SHA-256 would cost more than the
- * reading. It finds mistakes, not attackers. Equal on every host. */
+ * XXH64 (the published algorithm, seed 0), incremental: the fingerprint of data sets, where SHA-256 would cost more
+ * than the reading. It finds mistakes, not attackers. Equal on every host. */
 #ifndef ISO_BASE_HASH64_H
 #define ISO_BASE_HASH64_H
 

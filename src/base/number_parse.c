@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Text to numbers, independent of the locale and correctly rounded. At most 19 digits and a small power of ten (nearly every
- * number people write) take one exact 128-bit operation; the rest goes through exact decimal arithmetic (decimal.c). */
+ * Text to numbers, independent of the locale and correctly rounded. At most 19 digits and a small power of ten (nearly
+ * every number people write) take one exact 128-bit operation; the rest goes through exact decimal arithmetic
+ * (decimal.c). */
 #include "base/text.h"
 
 #include "base/decimal.h"
@@ -34,9 +35,26 @@ static bool is_digit(char c)
 static double small_double(uint64_t digits, int exponent)
 {
     static const uint64_t power[20] = {
-        1u, 10u, 100u, 1000u, 10000u, 100000u, 1000000u, 10000000u, 100000000u, 1000000000u, 10000000000u, 100000000000u,
-        1000000000000u, 10000000000000u, 100000000000000u, 1000000000000000u, 10000000000000000u, 100000000000000000u,
-        1000000000000000000u, 10000000000000000000u,
+        1u,
+        10u,
+        100u,
+        1000u,
+        10000u,
+        100000u,
+        1000000u,
+        10000000u,
+        100000000u,
+        1000000000u,
+        10000000000u,
+        100000000000u,
+        1000000000000u,
+        10000000000000u,
+        100000000000000u,
+        1000000000000000u,
+        10000000000000000u,
+        100000000000000000u,
+        1000000000000000000u,
+        10000000000000000000u,
     };
     u128 value;
     int binary = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Numbers to text, independent of the locale: the C library gives correctly rounded digits, and whatever the locale put between
- * them as a decimal point is replaced by position, never by asking for the locale. */
+ * Numbers to text, independent of the locale: the C library gives correctly rounded digits, and whatever the locale put
+ * between them as a decimal point is replaced by position, never by asking for the locale. */
 #include "base/text.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 typedef struct digits {
     bool negative;
-    char digit[24]; /* significant digits, trailing zeros removed, at least one */
+    char digit[24];      /* significant digits, trailing zeros removed, at least one */
     int count, exponent; /* value = d1.d2d3... * 10^exponent */
 } digits;
 
@@ -104,8 +104,8 @@ static size_t print_special(char out[ISO_NUMBER_TEXT], double value)
 size_t iso_print_double(char out[ISO_NUMBER_TEXT], double value)
 {
     size_t length = print_special(out, value);
-    /* 15 digits always survive text -> double -> text, so a value with a short text shows it here; 17 tell any two apart. Denormals
-     * have fewer bits: there every number of digits is tried. */
+    /* 15 digits always survive text -> double -> text, so a value with a short text shows it here; 17 tell any two
+     * apart. Denormals have fewer bits: there every number of digits is tried. */
     bool normal = value >= 0x1p-1022 || value <= -0x1p-1022;
     for (int count = normal ? 15 : 1; length == 0; count++) {
         digits d = digits_of(value, count);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The one permutation of an epoch: a bijection of [0, N), position -> sample, computed in O(1) time and memory, so that nobody
- * sends or stores an order. A balanced Feistel network of 8 rounds over the smallest even number of bits that holds N (at least
- * 8 bits, so that small N are mixed as well), its round keys drawn by Philox from (seed, purpose, epoch); results outside [0, N)
- * are fed in again (cycle walking, fewer than 4 passes on average for N > 64). */
+ * The one permutation of an epoch: a bijection of [0, N), position -> sample, computed in O(1) time and memory, so that
+ * nobody sends or stores an order. A balanced Feistel network of 8 rounds over the smallest even number of bits that
+ * holds N (at least 8 bits, so that small N are mixed as well), its round keys drawn by Philox from (seed, purpose,
+ * epoch); results outside [0, N) are fed in again (cycle walking, fewer than 4 passes on average for N > 64). */
 #ifndef ISO_BASE_PERMUTATION_H
 #define ISO_BASE_PERMUTATION_H
 

@@ -67,8 +67,8 @@ uint64_t iso_rng_u64(iso_rng *r)
     return low | (uint64_t)iso_rng_u32(r) << 32;
 }
 
-/* Lemire's method: the upper half of word * bound, drawing again while the lower half falls into the part that would make some
- * results more frequent (2^32 mod bound values). */
+/* Lemire's method: the upper half of word * bound, drawing again while the lower half falls into the part that would
+ * make some results more frequent (2^32 mod bound values). */
 uint32_t iso_rng_below32(iso_rng *r, uint32_t bound)
 {
     if (bound == 0)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Counter-based random numbers: Philox4x32-10 (Salmon et al., SC 2011). A number is a pure function of its key; there is no
- * hidden state, so any thread or machine computes any number at once and a resume needs nothing restored.
+ * Counter-based random numbers: Philox4x32-10 (Salmon et al., SC 2011). A number is a pure function of its key; there
+ * is no hidden state, so any thread or machine computes any number at once and a resume needs nothing restored.
  *
  * Key    = seed (64 bits).
- * Counter= word 0,1: index (40 bits) | block << 40 (24 bits);  word 2: epoch;  word 3: purpose (8 bits) << 24 | layer (24 bits).
- * One block gives 4 words of 32 bits; a stream walks the block number, so it gives at most 2^26 words. */
+ * Counter= word 0,1: index (40 bits) | block << 40 (24 bits);  word 2: epoch;  word 3: purpose (8 bits) << 24 | layer
+ * (24 bits). One block gives 4 words of 32 bits; a stream walks the block number, so it gives at most 2^26 words. */
 #ifndef ISO_BASE_RNG_H
 #define ISO_BASE_RNG_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What the numbers are for: streams of different purposes never meet. The values are part of every result: never renumber. */
+/* What the numbers are for: streams of different purposes never meet. The values are part of every result: never
+ * renumber. */
 typedef enum iso_purpose {
     ISO_PURPOSE_INIT = 1,        /* layer, index of the weight */
     ISO_PURPOSE_PERMUTATION = 2, /* epoch */

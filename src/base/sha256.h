@@ -8,7 +8,7 @@
 
 typedef struct iso_sha256 {
     uint32_t state[8];
-    uint64_t bytes;     /* fed so far */
+    uint64_t bytes; /* fed so far */
     uint8_t block[64];
 } iso_sha256;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Numbers and words in text, the same in every locale: nothing here asks or sets one. Parsing is strict: the whole text must be
- * one number (no blanks, no hexadecimal, no inf or nan), and doubles are rounded correctly. */
+ * Numbers and words in text, the same in every locale: nothing here asks or sets one. Parsing is strict: the whole text
+ * must be one number (no blanks, no hexadecimal, no inf or nan), and doubles are rounded correctly. */
 #ifndef ISO_BASE_TEXT_H
 #define ISO_BASE_TEXT_H
 
@@ -10,7 +10,7 @@
 
 typedef enum iso_parse {
     ISO_PARSE_OK,
-    ISO_PARSE_EMPTY,    /* no text at all */
+    ISO_PARSE_EMPTY, /* no text at all */
     ISO_PARSE_NOT_NUMBER,
     ISO_PARSE_TRAILING, /* a number, then something else */
     ISO_PARSE_RANGE     /* does not fit the type or the given bounds */
@@ -19,8 +19,8 @@ typedef enum iso_parse {
 /* What is wrong, for a message: "is empty", "is not a number", ... */
 const char *iso_parse_text(iso_parse result);
 
-/* [+-] digits [. digits] [e [+-] digits], at least one digit in the mantissa. Overflow is ISO_PARSE_RANGE; a value too small
- * becomes a denormal or 0. *out is written on ISO_PARSE_OK only. */
+/* [+-] digits [. digits] [e [+-] digits], at least one digit in the mantissa. Overflow is ISO_PARSE_RANGE; a value too
+ * small becomes a denormal or 0. *out is written on ISO_PARSE_OK only. */
 iso_parse iso_parse_double(const char *text, size_t length, double *out);
 
 /* The same with another character for the decimal point. */
@@ -32,19 +32,20 @@ iso_parse iso_parse_u64(const char *text, size_t length, uint64_t min, uint64_t 
 
 #define ISO_NUMBER_TEXT 32 /* bytes that hold any printed number */
 
-/* The shortest decimal text that reads back as the same value, C locale, NUL-terminated ("0.1", "1e-09", "3", "-0", "nan",
- * "inf"). Returns its length. JSON has no nan or inf: the caller writes null. */
+/* The shortest decimal text that reads back as the same value, C locale, NUL-terminated ("0.1", "1e-09", "3", "-0",
+ * "nan", "inf"). Returns its length. JSON has no nan or inf: the caller writes null. */
 size_t iso_print_double(char out[ISO_NUMBER_TEXT], double value);
 size_t iso_print_float(char out[ISO_NUMBER_TEXT], float value);
 
 /* A fixed number of places (0..9) behind the point; a value too long for that is printed by iso_print_double. */
 size_t iso_print_fixed(char out[ISO_NUMBER_TEXT], double value, int places);
 
-/* Letters to change, add, remove or swap to make b of a; lengths above 63 compare as unequal (returns the longer length). */
+/* Letters to change, add, remove or swap to make b of a; lengths above 63 compare as unequal (returns the longer
+ * length). */
 size_t iso_word_distance(const char *a, const char *b);
 
-/* The word of a list nearest to `word`, for "did you mean"; NULL when none is near (more than a third of its letters differ).
- * Upper and lower case, '-' and '_' count as equal. */
+/* The word of a list nearest to `word`, for "did you mean"; NULL when none is near (more than a third of its letters
+ * differ). Upper and lower case, '-' and '_' count as equal. */
 const char *iso_nearest_word(const char *word, const char *const *words, size_t count);
 
 /* Is text[0..length) valid UTF-8 without NUL? */

@@ -68,7 +68,12 @@ bool iso_is_utf8(const char *text, size_t length)
         if (more == 0 || end - p < more)
             return false;
         /* The second byte excludes long forms, surrogates and what lies beyond U+10FFFF. */
-        unsigned char low = c == 0xE0 ? 0xA0 : c == 0xF0 ? 0x90 : 0x80, high = c == 0xED ? 0x9F : c == 0xF4 ? 0x8F : 0xBF;
+        unsigned char low = c == 0xE0   ? 0xA0
+                            : c == 0xF0 ? 0x90
+                                        : 0x80,
+                      high = c == 0xED   ? 0x9F
+                             : c == 0xF4 ? 0x8F
+                                         : 0xBF;
         if (p[0] < low || p[0] > high)
             return false;
         for (int i = 1; i < more; i++)

@@ -16,11 +16,12 @@ int iso_augment_check(const iso_augment *g, iso_shape shape, iso_error *e)
     if (!iso_augment_any(g))
         return ISO_OK;
     if (shape.h == 1 && shape.w == 1)
-        return iso_error_set(e, ISO_E_SHAPE, "augment: samples of %u columns are no images: they cannot be shifted or flipped", shape.c);
+        return iso_error_set(
+            e, ISO_E_SHAPE, "augment: samples of %u columns are no images: they cannot be shifted or flipped", shape.c);
     uint32_t side = shape.h < shape.w ? shape.h : shape.w;
     if (g->shift >= side)
-        return iso_error_set(e, ISO_E_SHAPE, "augment: a shift of %u pixels empties images of %u x %u; at most %u", g->shift, shape.h,
-                             shape.w, side - 1);
+        return iso_error_set(e, ISO_E_SHAPE, "augment: a shift of %u pixels empties images of %u x %u; at most %u",
+                             g->shift, shape.h, shape.w, side - 1);
     return ISO_OK;
 }
 
@@ -51,8 +52,8 @@ static void copy_row(const uint8_t *in, uint8_t *out, int64_t w, int64_t dx, boo
         reverse_f32(last, out + (size_t)begin * 4, end - begin);
 }
 
-void iso_augment_sample(const iso_augment *g, iso_shape shape, iso_dtype dtype, uint64_t seed, uint32_t epoch, uint64_t sample,
-                        const void *in, void *out)
+void iso_augment_sample(const iso_augment *g, iso_shape shape, iso_dtype dtype, uint64_t seed, uint32_t epoch,
+                        uint64_t sample, const void *in, void *out)
 {
     ISO_ASSERT(g->shift == 0 || (g->shift < shape.h && g->shift < shape.w));
     const iso_rng_key key = {.seed = seed, .purpose = ISO_PURPOSE_AUGMENT, .epoch = epoch, .index = sample};

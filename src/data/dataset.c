@@ -81,8 +81,8 @@ int iso_dataset_set_labels(iso_dataset *d, const int32_t *labels, uint32_t class
     uint32_t limit = d->class_names ? classes : ISO_CLASSES_MAX;
     for (uint64_t i = 0; i < d->count; i++) {
         if (labels[i] < 0 || (uint32_t)labels[i] >= limit)
-            return iso_error_set(e, ISO_E_FORMAT, "label %d at item %llu: labels are 0 to %u", labels[i], (unsigned long long)i,
-                                 limit - 1);
+            return iso_error_set(e, ISO_E_FORMAT, "label %d at item %llu: labels are 0 to %u", labels[i],
+                                 (unsigned long long)i, limit - 1);
         if ((uint32_t)labels[i] >= classes)
             classes = (uint32_t)labels[i] + 1;
     }
@@ -136,12 +136,13 @@ int iso_dataset_wrap(iso_dataset *out, iso_shape shape, iso_dtype dtype, uint64_
     if (!values || !shape.c || !shape.h || !shape.w || !count || !iso_u64_mul(bytes, shape.c, &bytes) ||
         !iso_u64_mul(bytes, shape.h, &bytes) || !iso_u64_mul(bytes, shape.w, &bytes) ||
         !iso_u64_mul(bytes, iso_dtype_bytes(dtype), &bytes) || bytes > SIZE_MAX / 2)
-        return iso_error_set(e, ISO_E_ARGUMENT, "a data set needs at least one sample of at least one value (and fits in memory)");
+        return iso_error_set(e, ISO_E_ARGUMENT,
+                             "a data set needs at least one sample of at least one value (and fits in memory)");
     iso_dataset d = {.shape = shape, .count = count, .dtype = dtype, .values = values, .alloc = a};
     if (labels && iso_dataset_set_labels(&d, labels, classes, e))
         return e ? (e->code = ISO_E_ARGUMENT) : ISO_E_ARGUMENT;
-    d.source = iso_dataset_text(&d, "memory: %llu x %u x %u x %u, %s", (unsigned long long)count, shape.c, shape.h, shape.w,
-                                iso_dtype_name(dtype));
+    d.source = iso_dataset_text(&d, "memory: %llu x %u x %u x %u, %s", (unsigned long long)count, shape.c, shape.h,
+                                shape.w, iso_dtype_name(dtype));
     if (!d.source)
         return iso_error_set(e, ISO_E_NOMEM, "out of memory");
     iso_dataset_finish(&d);
@@ -156,8 +157,9 @@ int iso_dataset_join(iso_dataset *samples, iso_dataset *labels, iso_error *e)
     if (!labels->labels)
         return iso_error_set(e, ISO_E_FORMAT, "%s: there are no labels in it", labels->source);
     if (samples->count != labels->count)
-        return iso_error_set(e, ISO_E_FORMAT, "%llu samples but %llu labels: %s; %s", (unsigned long long)samples->count,
-                             (unsigned long long)labels->count, samples->source, labels->source);
+        return iso_error_set(e, ISO_E_FORMAT, "%llu samples but %llu labels: %s; %s",
+                             (unsigned long long)samples->count, (unsigned long long)labels->count, samples->source,
+                             labels->source);
     samples->labels = labels->labels;
     samples->classes = labels->classes;
     samples->class_names = labels->class_names;
@@ -188,8 +190,8 @@ int iso_dataset_check_labels(const iso_dataset *d, uint32_t classes, iso_error *
         return iso_error_set(e, ISO_E_FORMAT, "%s: there are no labels in it", d->source);
     for (uint64_t i = 0; i < d->count; i++)
         if ((uint32_t)d->labels[i] >= classes)
-            return iso_error_set(e, ISO_E_FORMAT, "%s: label %d at item %llu, the model has %u classes", d->source, d->labels[i],
-                                 (unsigned long long)i, classes);
+            return iso_error_set(e, ISO_E_FORMAT, "%s: label %d at item %llu, the model has %u classes", d->source,
+                                 d->labels[i], (unsigned long long)i, classes);
     return ISO_OK;
 }
 
@@ -198,10 +200,10 @@ int iso_dataset_check_shape(const iso_dataset *d, iso_shape shape, iso_error *e)
     if (d->values && d->shape.c == shape.c && d->shape.h == shape.h && d->shape.w == shape.w)
         return ISO_OK;
     if (!d->values)
-        return iso_error_set(e, ISO_E_SHAPE, "%s: these are labels, samples of %u x %u x %u are wanted", d->source, shape.c, shape.h,
-                             shape.w);
-    return iso_error_set(e, ISO_E_SHAPE, "%s: samples of %u x %u x %u (channels, height, width), wanted %u x %u x %u", d->source,
-                         d->shape.c, d->shape.h, d->shape.w, shape.c, shape.h, shape.w);
+        return iso_error_set(e, ISO_E_SHAPE, "%s: these are labels, samples of %u x %u x %u are wanted", d->source,
+                             shape.c, shape.h, shape.w);
+    return iso_error_set(e, ISO_E_SHAPE, "%s: samples of %u x %u x %u (channels, height, width), wanted %u x %u x %u",
+                         d->source, d->shape.c, d->shape.h, d->shape.w, shape.c, shape.h, shape.w);
 }
 
 const char *iso_dataset_class_name(const iso_dataset *d, uint32_t k, char out[16])

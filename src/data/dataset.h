@@ -5,8 +5,8 @@
 
 #include "isochron/data.h"
 
-/* Hands a block of d->alloc over to *d, which frees it with the rest. There is always room for what a reader makes (values, labels,
- * names, source, warning). */
+/* Hands a block of d->alloc over to *d, which frees it with the rest. There is always room for what a reader makes
+ * (values, labels, names, source, warning). */
 void iso_dataset_own(iso_dataset *d, void *block);
 
 /* Formats a text that *d owns; NULL when out of memory. */

@@ -3,8 +3,8 @@
  *
  *   [PREFIX{-|_|.}] {train|t10k|test|valid...} {-|_|.} {images|labels} [{-|_|.} idxN [{-|_|.} TYPE]] [.idx] [.gz]
  *
- * where TYPE is ubyte, byte, short, int, float or double; upper and lower case are alike. "train" and its prefix make a set: a folder
- * may hold one (or one prefix that has both train and test). */
+ * where TYPE is ubyte, byte, short, int, float or double; upper and lower case are alike. "train" and its prefix make a
+ * set: a folder may hold one (or one prefix that has both train and test). */
 #include "isochron/data.h"
 
 #include <stdio.h>
@@ -96,8 +96,9 @@ static bool same_prefix(const char *a, size_t n, const char *b, size_t m)
 bool iso_folder_pairs(const char *samples, const char *labels)
 {
     parsed_name s, l;
-    return parse_name(samples, &s) && parse_name(labels, &l) && s.holds == CONTENT_SAMPLES && l.holds == CONTENT_LABELS &&
-           s.has_part == l.has_part && s.which == l.which && same_prefix(samples, s.prefix, labels, l.prefix);
+    return parse_name(samples, &s) && parse_name(labels, &l) && s.holds == CONTENT_SAMPLES &&
+           l.holds == CONTENT_LABELS && s.has_part == l.has_part && s.which == l.which &&
+           same_prefix(samples, s.prefix, labels, l.prefix);
 }
 
 /* The place of a name in the result. */
@@ -131,22 +132,24 @@ static int nothing_found(const char *const *names, size_t count, iso_error *e)
         at += (size_t)snprintf(there + at, sizeof there - at, "%s%.60s", shown ? ", " : "", names[shown]);
     if (shown < count)
         snprintf(there + at, sizeof there - at, ", and %zu more", count - shown);
-    return iso_error_set(e, ISO_E_FORMAT,
-                         "no data set found; looked for train-images-idx3-ubyte and train-labels-idx1-ubyte (test: t10k-... or "
-                         "test-...; also with a prefix, with idx4, with dots, and each with .gz); there %s %s. Rename the files, or "
-                         "name them with data.path and data.labels",
-                         count ? "are:" : "is", count ? there : "nothing in the folder");
+    return iso_error_set(
+        e, ISO_E_FORMAT,
+        "no data set found; looked for train-images-idx3-ubyte and train-labels-idx1-ubyte (test: t10k-... or "
+        "test-...; also with a prefix, with idx4, with dots, and each with .gz); there %s %s. Rename the files, or "
+        "name them with data.path and data.labels",
+        count ? "are:" : "is", count ? there : "nothing in the folder");
 }
 
 static int several_found(const char *a, size_t n, const char *b, size_t m, iso_error *e)
 {
     return iso_error_set(e, ISO_E_FORMAT,
-                         "several data sets: \"%.*s\" and \"%.*s\"; name one file with data.path (and data.test)", n > 60 ? 60 : (int)n, a,
-                         m > 60 ? 60 : (int)m, b);
+                         "several data sets: \"%.*s\" and \"%.*s\"; name one file with data.path (and data.test)",
+                         n > 60 ? 60 : (int)n, a, m > 60 ? 60 : (int)m, b);
 }
 
 /* The one prefix of the samples of a part; *prefix stays NULL when there is none. */
-static int find_prefix(const char *const *names, size_t count, part which, const char **prefix, size_t *length, iso_error *e)
+static int find_prefix(const char *const *names, size_t count, part which, const char **prefix, size_t *length,
+                       iso_error *e)
 {
     for (size_t i = 0; i < count; i++) {
         parsed_name n;
@@ -174,10 +177,12 @@ int iso_folder_find(const char *const *names, size_t count, iso_folder *out, iso
         return nothing_found(names, count, e);
     iso_folder f = collect(names, count, prefix, length);
     if (f.train_samples >= 0 && f.train_labels < 0)
-        return iso_error_set(e, ISO_E_FORMAT, "there is %s, but no file of its labels (train-labels-idx1-ubyte, plain or .gz)",
+        return iso_error_set(e, ISO_E_FORMAT,
+                             "there is %s, but no file of its labels (train-labels-idx1-ubyte, plain or .gz)",
                              names[f.train_samples]);
     if (f.test_samples >= 0 && f.test_labels < 0)
-        return iso_error_set(e, ISO_E_FORMAT, "there is %s, but no file of its labels (t10k-labels-idx1-ubyte, plain or .gz)",
+        return iso_error_set(e, ISO_E_FORMAT,
+                             "there is %s, but no file of its labels (t10k-labels-idx1-ubyte, plain or .gz)",
                              names[f.test_samples]);
     *out = f;
     return ISO_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Mean and deviation of each channel (for a table: column) of the training part, and the scale and shift that follow. u8 is summed in
- * exact integers; f32 in doubles: first the mean, then the squares of the differences, in the order of the view. Only + - * / sqrt are
- * used, so every machine gets the same bits. */
+ * Mean and deviation of each channel (for a table: column) of the training part, and the scale and shift that follow.
+ * u8 is summed in exact integers; f32 in doubles: first the mean, then the squares of the differences, in the order of
+ * the view. Only + - * / sqrt are used, so every machine gets the same bits. */
 #include <math.h>
 #include <string.h>
 
@@ -27,7 +27,8 @@ const char *iso_normalize_name(iso_normalize mode)
     return mode_names[mode];
 }
 
-/* Channels measured in one pass over the samples: a table's columns lie side by side, so one pass a column would be slow. */
+/* Channels measured in one pass over the samples: a table's columns lie side by side, so one pass a column would be
+ * slow. */
 #define CHUNK 64u
 #define BLOCK 4096u /* squares of so many u8 values fit in 32 bits */
 
@@ -91,8 +92,8 @@ static int sum_f32(const iso_view *v, uint32_t first, uint32_t count, iso_channe
             for (size_t k = 0; k < plane; k++, x++) {
                 double value = (double)*x;
                 if (!(value - value == 0))
-                    return iso_error_set(e, ISO_E_NONFINITE, "%s: sample %llu, channel %u: a value is not finite", v->set->source,
-                                         (unsigned long long)(v->index ? v->index[i] : i), first + c);
+                    return iso_error_set(e, ISO_E_NONFINITE, "%s: sample %llu, channel %u: a value is not finite",
+                                         v->set->source, (unsigned long long)(v->index ? v->index[i] : i), first + c);
                 out[c].mean += value;
                 out[c].minimum = value < out[c].minimum ? value : out[c].minimum;
                 out[c].maximum = value > out[c].maximum ? value : out[c].maximum;
@@ -160,7 +161,8 @@ int iso_normalize_measure(const iso_view *v, iso_normalize mode, iso_channel *ch
     for (uint32_t c = 0; c < channels; c++) {
         set_scale(&channel[c], mode, v->set->dtype);
         if (!(channel[c].scale - channel[c].scale == 0) || !(channel[c].shift - channel[c].shift == 0))
-            return iso_error_set(e, ISO_E_NONFINITE, "%s: channel %u: values from %g to %g are too close together to be normalised",
+            return iso_error_set(e, ISO_E_NONFINITE,
+                                 "%s: channel %u: values from %g to %g are too close together to be normalised",
                                  v->set->source, c, channel[c].minimum, channel[c].maximum);
         found += channel[c].constant;
     }

@@ -45,7 +45,9 @@ const char *iso_guess_content(const uint8_t *bytes, size_t size)
         {"\xff\xd8\xff", 3, "a JPEG image"},
         {"\x93NUMPY", 6, "a NumPy array"},
         {"BZh", 3, "bzip2: decompress it first"},
-        {"\xfd" "7zXZ", 5, "xz: decompress it first"},
+        {"\xfd"
+         "7zXZ",
+         5, "xz: decompress it first"},
         {"\x28\xb5\x2f\xfd", 4, "Zstandard: decompress it first"},
         {"\x80\002", 2, "a Python pickle"},
         {"\x80\003", 2, "a Python pickle"},

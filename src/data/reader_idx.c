@@ -7,8 +7,8 @@
  *   byte 4...   the dimensions, u32 each
  *   then        the values, last dimension fastest
  *
- * u8 values are used where they lie; other types become f32. Nothing is allocated before the size of the file has been found to be
- * exactly what the header promises. */
+ * u8 values are used where they lie; other types become f32. Nothing is allocated before the size of the file has been
+ * found to be exactly what the header promises. */
 #include <float.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,26 +73,29 @@ static int parse_header(const uint8_t *b, size_t size, idx_header *h, iso_error 
     h->type = find_type(b[2]);
     h->rank = b[3];
     if (is_swapped(b))
-        return iso_error_set(e, ISO_E_FORMAT,
-                             "magic number %02x %02x %02x %02x at byte 0: the byte order is wrong, IDX files are big-endian "
-                             "(%02x %02x %02x %02x); write the file again, most significant byte first",
-                             b[0], b[1], b[2], b[3], b[3], b[2], b[1], b[0]);
+        return iso_error_set(
+            e, ISO_E_FORMAT,
+            "magic number %02x %02x %02x %02x at byte 0: the byte order is wrong, IDX files are big-endian "
+            "(%02x %02x %02x %02x); write the file again, most significant byte first",
+            b[0], b[1], b[2], b[3], b[3], b[2], b[1], b[0]);
     if (b[0] != 0 || b[1] != 0 || !h->type) {
         const char *guess = iso_guess_content(b, size);
-        return iso_error_set(e, ISO_E_FORMAT,
-                             "magic number %02x %02x %02x %02x at byte 0, an IDX file begins with 00 00, a type (08, 09, 0b, 0c, 0d, "
-                             "0e) and the number of dimensions%s%s",
-                             b[0], b[1], b[2], b[3], guess ? "; this looks like " : "", guess ? guess : "");
+        return iso_error_set(
+            e, ISO_E_FORMAT,
+            "magic number %02x %02x %02x %02x at byte 0, an IDX file begins with 00 00, a type (08, 09, 0b, 0c, 0d, "
+            "0e) and the number of dimensions%s%s",
+            b[0], b[1], b[2], b[3], guess ? "; this looks like " : "", guess ? guess : "");
     }
     if (h->rank < 1 || h->rank > RANK_MAX)
-        return iso_error_set(e, ISO_E_FORMAT,
-                             "%u dimensions (byte 3); 1 (labels), 2 (N x columns), 3 (N x height x width) or 4 (N x channels x height x "
-                             "width) can be used",
-                             h->rank);
+        return iso_error_set(
+            e, ISO_E_FORMAT,
+            "%u dimensions (byte 3); 1 (labels), 2 (N x columns), 3 (N x height x width) or 4 (N x channels x height x "
+            "width) can be used",
+            h->rank);
     h->header_bytes = 4 + 4 * (size_t)h->rank;
     if (size < h->header_bytes)
-        return iso_error_set(e, ISO_E_FORMAT, "short header: %zu bytes wanted for %u dimension%s, %zu there", h->header_bytes,
-                             h->rank, h->rank == 1 ? "" : "s", size);
+        return iso_error_set(e, ISO_E_FORMAT, "short header: %zu bytes wanted for %u dimension%s, %zu there",
+                             h->header_bytes, h->rank, h->rank == 1 ? "" : "s", size);
     size_t at = 0;
     for (uint32_t i = 0; i < h->rank; i++) {
         h->dim[i] = iso_load_u32_be(b + 4 + 4 * i);
@@ -125,12 +128,13 @@ static int check_size(idx_header *h, size_t size, iso_error *e)
     size_t left = size - h->header_bytes;
     const char *hint = swapped_dimensions_fit(h, left) ? "; the dimensions are in the wrong byte order" : "";
     if (!fits)
-        return iso_error_set(e, ISO_E_FORMAT, "the header promises %s values of %s, more than any file holds; %zu byte%s there%s",
+        return iso_error_set(e, ISO_E_FORMAT,
+                             "the header promises %s values of %s, more than any file holds; %zu byte%s there%s",
                              h->shape, h->type->name, left, left == 1 ? "" : "s", hint);
     if (bytes > left)
-        return iso_error_set(e, ISO_E_FORMAT,
-                             "the file is cut: %llu bytes wanted behind the header (%s values of %s), %zu there%s",
-                             (unsigned long long)bytes, h->shape, h->type->name, left, *hint ? hint : "; copy or download it again");
+        return iso_error_set(
+            e, ISO_E_FORMAT, "the file is cut: %llu bytes wanted behind the header (%s values of %s), %zu there%s",
+            (unsigned long long)bytes, h->shape, h->type->name, left, *hint ? hint : "; copy or download it again");
     if (bytes < left)
         return iso_error_set(e, ISO_E_FORMAT, "%llu byte%s left over at byte %llu: %s values of %s end there",
                              (unsigned long long)(left - bytes), left - bytes == 1 ? "" : "s",
@@ -142,10 +146,12 @@ static int check_size(idx_header *h, size_t size, iso_error *e)
 static int check_role(const idx_header *h, iso_role role, iso_error *e)
 {
     if (role == ISO_ROLE_LABELS && h->rank != 1)
-        return iso_error_set(e, ISO_E_FORMAT, "labels are wanted, but there are %u dimensions (%s): these are images or other samples",
+        return iso_error_set(e, ISO_E_FORMAT,
+                             "labels are wanted, but there are %u dimensions (%s): these are images or other samples",
                              h->rank, h->shape);
     if (role == ISO_ROLE_SAMPLES && h->rank == 1)
-        return iso_error_set(e, ISO_E_FORMAT, "samples are wanted, but there is 1 dimension (%s): these are labels", h->shape);
+        return iso_error_set(e, ISO_E_FORMAT, "samples are wanted, but there is 1 dimension (%s): these are labels",
+                             h->shape);
     if (h->rank == 1 && !h->type->whole)
         return iso_error_set(e, ISO_E_FORMAT, "labels (1 dimension) are whole numbers, these are %s", h->type->name);
     return ISO_OK;
@@ -200,22 +206,24 @@ static int read_floats(const uint8_t *data, const idx_header *h, iso_dataset *ou
     for (size_t i = 0; i < h->count; i++) {
         double value = value_at(data, h->type, i);
         if (!(value >= -(double)FLT_MAX && value <= (double)FLT_MAX))
-            return iso_error_set(e, ISO_E_FORMAT, "value %zu of sample %zu (byte %zu) is not a finite 32-bit float", i % each, i / each,
-                                 h->header_bytes + i * h->type->bytes);
+            return iso_error_set(e, ISO_E_FORMAT, "value %zu of sample %zu (byte %zu) is not a finite 32-bit float",
+                                 i % each, i / each, h->header_bytes + i * h->type->bytes);
         values[i] = (float)value;
         inexact += h->type->whole && (double)values[i] != value;
     }
     out->values = values;
     out->dtype = ISO_F32;
     if (inexact) {
-        out->warning = iso_dataset_text(out, "%zu whole numbers are too large for a 32-bit float and were rounded", inexact);
+        out->warning = iso_dataset_text(out, "%zu whole numbers are too large for a 32-bit float and were rounded",
+                                        inexact);
         if (!out->warning)
             return iso_error_set(e, ISO_E_NOMEM, "out of memory");
     }
     return ISO_OK;
 }
 
-static int idx_read(const uint8_t *bytes, size_t size, const iso_read_options *options, iso_dataset *out, bool *borrows, iso_error *e)
+static int idx_read(const uint8_t *bytes, size_t size, const iso_read_options *options, iso_dataset *out, bool *borrows,
+                    iso_error *e)
 {
     idx_header h = {0};
     int status = parse_header(bytes, size, &h, e);
@@ -247,5 +255,8 @@ static int idx_read(const uint8_t *bytes, size_t size, const iso_read_options *o
 }
 
 const iso_data_reader iso_reader_idx = {
-    "idx", "IDX (MNIST and its relatives), plain or gzip: images N x H x W or N x C x H x W, tables N x D, labels N", idx_sniff, idx_read,
+    "idx",
+    "IDX (MNIST and its relatives), plain or gzip: images N x H x W or N x C x H x W, tables N x D, labels N",
+    idx_sniff,
+    idx_read,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Views of a data set and the validation split. The split is a function of (count, share, seed) alone: sample x is for validation if the
- * permutation of (seed, VALIDATION) puts it into the last places. */
+ * Views of a data set and the validation split. The split is a function of (count, share, seed) alone: sample x is for
+ * validation if the permutation of (seed, VALIDATION) puts it into the last places. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -55,8 +55,8 @@ static void fill(const iso_permutation *p, uint64_t begin, uint64_t end, uint8_t
             *index++ = x;
 }
 
-int iso_split_make(const iso_dataset *d, double share, uint64_t seed, const iso_alloc *a, iso_view *training, iso_view *validation,
-                   iso_error *e)
+int iso_split_make(const iso_dataset *d, double share, uint64_t seed, const iso_alloc *a, iso_view *training,
+                   iso_view *validation, iso_error *e)
 {
     *training = iso_view_all(d);
     *validation = (iso_view){.set = d};
@@ -75,7 +75,8 @@ int iso_split_make(const iso_dataset *d, double share, uint64_t seed, const iso_
         iso_free(a, kept_index);
         iso_free(a, held_index);
         iso_free(a, bits);
-        return iso_error_set(e, ISO_E_NOMEM, "out of memory for the validation split of %llu samples", (unsigned long long)d->count);
+        return iso_error_set(e, ISO_E_NOMEM, "out of memory for the validation split of %llu samples",
+                             (unsigned long long)d->count);
     }
     iso_permutation p;
     iso_permutation_init(&p, seed, ISO_PURPOSE_VALIDATION, 0, d->count);

@@ -14,14 +14,16 @@ void iso_json_begin(iso_json *j, const uint8_t *bytes, size_t size, size_t file_
 int iso_json_error(const iso_json *j, const char *wanted, iso_error *e)
 {
     if (j->at >= j->size)
-        return iso_error_set(e, ISO_E_FORMAT, "the header is not JSON: it ends at byte %zu, %s wanted", j->file_offset + j->at, wanted);
-    return iso_error_set(e, ISO_E_FORMAT, "the header is not JSON: byte %zu is 0x%02x, %s wanted", j->file_offset + j->at,
-                         j->bytes[j->at], wanted);
+        return iso_error_set(e, ISO_E_FORMAT, "the header is not JSON: it ends at byte %zu, %s wanted",
+                             j->file_offset + j->at, wanted);
+    return iso_error_set(e, ISO_E_FORMAT, "the header is not JSON: byte %zu is 0x%02x, %s wanted",
+                         j->file_offset + j->at, j->bytes[j->at], wanted);
 }
 
 static void skip_blanks(iso_json *j)
 {
-    while (j->at < j->size && (j->bytes[j->at] == ' ' || j->bytes[j->at] == '\n' || j->bytes[j->at] == '\r' || j->bytes[j->at] == '\t'))
+    while (j->at < j->size &&
+           (j->bytes[j->at] == ' ' || j->bytes[j->at] == '\n' || j->bytes[j->at] == '\r' || j->bytes[j->at] == '\t'))
         j->at++;
 }
 
@@ -41,7 +43,10 @@ bool iso_json_take(iso_json *j, char c)
 
 static int hex_value(int c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 /* Four hexadecimal digits; -1 when they are not there. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A pull parser for the JSON of a safetensors header. A general library was tried: jansson loses characters of a string without a word
- * when its token buffer cannot grow, takes its memory from functions of the process, and copies every name several times; a header needs
- * strings, whole numbers and a way past the rest. Texts are gathered, decoded and NUL-terminated, in one buffer and are named by their
- * offset in it, since the buffer moves as it grows. Private to src/format. */
+ * A pull parser for the JSON of a safetensors header. A general library was tried: jansson loses characters of a string
+ * without a word when its token buffer cannot grow, takes its memory from functions of the process, and copies every
+ * name several times; a header needs strings, whole numbers and a way past the rest. Texts are gathered, decoded and
+ * NUL-terminated, in one buffer and are named by their offset in it, since the buffer moves as it grows. Private to
+ * src/format. */
 #ifndef ISO_FORMAT_JSON_HEADER_H
 #define ISO_FORMAT_JSON_HEADER_H
 
@@ -32,7 +33,8 @@ bool iso_json_take(iso_json *j, char c);
 /* A string; *text is its offset in texts. ISO_E_FORMAT, ISO_E_NOMEM. */
 int iso_json_string(iso_json *j, size_t *text, iso_error *e);
 
-/* A whole number of at most INT64_MAX without fraction or exponent; false (and nothing taken) when something else is next. */
+/* A whole number of at most INT64_MAX without fraction or exponent; false (and nothing taken) when something else is
+ * next. */
 bool iso_json_whole(iso_json *j, uint64_t *out);
 
 /* Passes over any value. ISO_E_FORMAT, ISO_E_NOMEM. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reading safetensors. The header is parsed once from front to end; every number of it is held against the size of the file before it is
- * used. While parsing, names are offsets into the buffer of texts, which moves as it grows; they become pointers at the end. */
+ * Reading safetensors. The header is parsed once from front to end; every number of it is held against the size of the
+ * file before it is used. While parsing, names are offsets into the buffer of texts, which moves as it grows; they
+ * become pointers at the end. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,15 +48,17 @@ static int no_memory(iso_error *e)
 static int open_source(iso_tensors *t, const uint8_t *bytes, size_t size, source *s, iso_error *e)
 {
     if (size < MAGIC_BYTES)
-        return iso_error_set(e, ISO_E_FORMAT, "too small for safetensors: 8 bytes of header length wanted, %zu there", size);
+        return iso_error_set(e, ISO_E_FORMAT, "too small for safetensors: 8 bytes of header length wanted, %zu there",
+                             size);
     uint64_t length = iso_load_u64(bytes);
     if (length > size - MAGIC_BYTES)
-        return iso_error_set(e, ISO_E_FORMAT,
-                             "no safetensors file, or cut: a header of %llu bytes wanted (byte 0), %zu there behind byte 8",
-                             (unsigned long long)length, size - MAGIC_BYTES);
+        return iso_error_set(
+            e, ISO_E_FORMAT,
+            "no safetensors file, or cut: a header of %llu bytes wanted (byte 0), %zu there behind byte 8",
+            (unsigned long long)length, size - MAGIC_BYTES);
     if (length > ISO_TENSOR_HEADER_MAX)
-        return iso_error_set(e, ISO_E_FORMAT, "a header of %llu bytes; at most %u are allowed", (unsigned long long)length,
-                             ISO_TENSOR_HEADER_MAX);
+        return iso_error_set(e, ISO_E_FORMAT, "a header of %llu bytes; at most %u are allowed",
+                             (unsigned long long)length, ISO_TENSOR_HEADER_MAX);
     if (length == 0 || bytes[MAGIC_BYTES] != '{')
         return iso_error_set(e, ISO_E_FORMAT, "no safetensors file: the header at byte 8 does not begin with {");
     iso_json_begin(&s->json, bytes + MAGIC_BYTES, (size_t)length, MAGIC_BYTES, &t->texts);
@@ -86,7 +89,8 @@ static int read_metadata(iso_tensors *t, iso_json *j, iso_error *e)
         if (status != ISO_OK)
             return status;
         if (iso_json_peek(j) != '"')
-            return iso_error_set(e, ISO_E_FORMAT, "__metadata__: the value of \"%.100s\" is not a string; metadata values are strings",
+            return iso_error_set(e, ISO_E_FORMAT,
+                                 "__metadata__: the value of \"%.100s\" is not a string; metadata values are strings",
                                  text_at(t, p.key));
         status = iso_json_string(j, &p.value, e);
         if (status != ISO_OK)
@@ -108,9 +112,11 @@ static int read_shape(iso_json *j, const char *name, iso_tensor_view *v, iso_err
     do {
         uint64_t dim;
         if (!iso_json_whole(j, &dim))
-            return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": dimension %u is not a whole number that fits", name, v->rank);
+            return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": dimension %u is not a whole number that fits",
+                                 name, v->rank);
         if (v->rank == ISO_TENSOR_RANK_MAX)
-            return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": more than %u dimensions", name, ISO_TENSOR_RANK_MAX);
+            return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": more than %u dimensions", name,
+                                 ISO_TENSOR_RANK_MAX);
         v->dim[v->rank++] = dim;
         if (!iso_u64_mul(v->count, dim, &v->count))
             return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": the shape is larger than any file", name);
@@ -121,8 +127,8 @@ static int read_shape(iso_json *j, const char *name, iso_tensor_view *v, iso_err
 /* [begin, end] */
 static bool read_offsets(iso_json *j, uint64_t offset[2])
 {
-    return iso_json_take(j, '[') && iso_json_whole(j, &offset[0]) && iso_json_take(j, ',') && iso_json_whole(j, &offset[1]) &&
-           iso_json_take(j, ']') && offset[0] <= offset[1];
+    return iso_json_take(j, '[') && iso_json_whole(j, &offset[0]) && iso_json_take(j, ',') &&
+           iso_json_whole(j, &offset[1]) && iso_json_take(j, ']') && offset[0] <= offset[1];
 }
 
 static int read_type(iso_tensors *t, iso_json *j, const char *name, iso_tensor_type *type, iso_error *e)
@@ -158,13 +164,15 @@ static int read_members(iso_tensors *t, iso_json *j, size_t name, iso_tensor_vie
                 which++;
             t->texts.size = mark;
             if (which < 3 && seen[which])
-                return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": the key %s is there twice", text_at(t, name), wanted[which]);
+                return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": the key %s is there twice", text_at(t, name),
+                                     wanted[which]);
             if (which == 0)
                 status = read_type(t, j, text_at(t, name), &v->type, e);
             else if (which == 1)
                 status = read_shape(j, text_at(t, name), v, e);
             else if (which == 2 && !read_offsets(j, offset))
-                status = iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": data_offsets are not [begin, end]", text_at(t, name));
+                status = iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": data_offsets are not [begin, end]",
+                                       text_at(t, name));
             else if (which == 3)
                 status = iso_json_skip(j, e);
             if (status != ISO_OK)
@@ -192,10 +200,11 @@ static int read_entry(iso_tensors *t, source *s, size_t name, iso_error *e)
     if (!iso_u64_mul(v.count, iso_tensor_type_bytes(v.type), &bytes))
         return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": the shape is larger than any file", text_at(t, name));
     if (bytes != offset[1] - offset[0])
-        return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": %llu bytes by its shape, %llu by its offsets", text_at(t, name),
-                             (unsigned long long)bytes, (unsigned long long)(offset[1] - offset[0]));
+        return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\": %llu bytes by its shape, %llu by its offsets",
+                             text_at(t, name), (unsigned long long)bytes, (unsigned long long)(offset[1] - offset[0]));
     if (offset[1] > s->room)
-        return iso_error_set(e, ISO_E_FORMAT, "the data ends early: tensor \"%.100s\" wants bytes up to %llu, %zu there (from byte %zu)",
+        return iso_error_set(e, ISO_E_FORMAT,
+                             "the data ends early: tensor \"%.100s\" wants bytes up to %llu, %zu there (from byte %zu)",
                              text_at(t, name), (unsigned long long)offset[1], s->room, s->data_offset);
     v.data = s->data + offset[0];
     v.bytes = (size_t)bytes;
@@ -247,8 +256,8 @@ static int check_layout(const iso_tensors *t, size_t data_offset, size_t size, i
     for (uint32_t i = 0; i < t->count; i++) {
         const iso_tensor_view *v = &t->view[i];
         if (v->offset != at)
-            return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\" begins at byte %zu, wanted %zu: tensors %s", v->name, v->offset, at,
-                                 v->offset < at ? "overlap" : "leave a hole");
+            return iso_error_set(e, ISO_E_FORMAT, "tensor \"%.100s\" begins at byte %zu, wanted %zu: tensors %s",
+                                 v->name, v->offset, at, v->offset < at ? "overlap" : "leave a hole");
         at += v->bytes;
     }
     if (at != size)
@@ -263,7 +272,8 @@ static int by_name(const void *a, const void *b)
 }
 
 /* No name twice: by a sorted list of `count` pointers that `item(t, i)` gives. */
-static int check_twice(const iso_tensors *t, uint32_t count, const char *(*item)(const iso_tensors *t, uint32_t i), iso_error *e)
+static int check_twice(const iso_tensors *t, uint32_t count, const char *(*item)(const iso_tensors *t, uint32_t i),
+                       iso_error *e)
 {
     const char **sorted = iso_new_raw(t->alloc, count, sizeof *sorted);
     if (!sorted)
@@ -315,7 +325,8 @@ static int read_tensors(iso_tensors *t, const uint8_t *bytes, size_t size, iso_e
     return check_layout(t, s.data_offset, size, e);
 }
 
-int iso_tensors_read(iso_tensors **out, const void *bytes, size_t size, const char *name, const iso_alloc *a, iso_error *e)
+int iso_tensors_read(iso_tensors **out, const void *bytes, size_t size, const char *name, const iso_alloc *a,
+                     iso_error *e)
 {
     *out = NULL;
     int status = ISO_E_NOMEM;

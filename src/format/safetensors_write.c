@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writing safetensors: the header is built first (so the size is known), then everything streams to the sink. Order and padding are
- * fixed, so the same tensors give the same bytes. */
+ * Writing safetensors: the header is built first (so the size is known), then everything streams to the sink. Order and
+ * padding are fixed, so the same tensors give the same bytes. */
 #include <string.h>
 
 #include "base/buffer.h"
@@ -39,7 +39,8 @@ static bool names_in_order(const void *a, const void *b)
 
 static bool tensors_in_order(const void *a, const void *b)
 {
-    size_t x = iso_tensor_type_bytes(((const iso_tensor_out *)a)->type), y = iso_tensor_type_bytes(((const iso_tensor_out *)b)->type);
+    size_t x = iso_tensor_type_bytes(((const iso_tensor_out *)a)->type),
+           y = iso_tensor_type_bytes(((const iso_tensor_out *)b)->type);
     return x != y ? x > y : names_in_order(a, b);
 }
 
@@ -85,7 +86,8 @@ static int check_names(plan *p, iso_error *e)
     for (uint32_t i = 0; i < p->count; i++) {
         const iso_tensor_out *t = p->tensor[i];
         if (!good_text(t->name) || strcmp(t->name, "__metadata__") == 0)
-            return iso_error_set(e, ISO_E_ARGUMENT, "tensor %u has a name that cannot be written (UTF-8, not __metadata__)", i);
+            return iso_error_set(e, ISO_E_ARGUMENT,
+                                 "tensor %u has a name that cannot be written (UTF-8, not __metadata__)", i);
         if (t->rank > ISO_TENSOR_RANK_MAX)
             return iso_error_set(e, ISO_E_ARGUMENT, "tensor \"%.100s\" has %u dimensions, at most %u", t->name, t->rank,
                                  ISO_TENSOR_RANK_MAX);
@@ -157,14 +159,15 @@ static int build_header(plan *p, iso_error *e)
         return iso_error_set(e, ISO_E_NOMEM, "out of memory for the header of %u tensors", p->count);
     uint64_t length = b->size - 8;
     if (length > ISO_TENSOR_HEADER_MAX)
-        return iso_error_set(e, ISO_E_ARGUMENT, "names and metadata take %llu bytes; at most %u are allowed", (unsigned long long)length,
-                             ISO_TENSOR_HEADER_MAX);
+        return iso_error_set(e, ISO_E_ARGUMENT, "names and metadata take %llu bytes; at most %u are allowed",
+                             (unsigned long long)length, ISO_TENSOR_HEADER_MAX);
     for (int i = 0; i < 8; i++)
         b->bytes[i] = (uint8_t)(length >> (8 * i));
     return ISO_OK;
 }
 
-/* The tensor's bytes to the sink, by chunks, so that a host of the other byte order needs no second copy of the whole. */
+/* The tensor's bytes to the sink, by chunks, so that a host of the other byte order needs no second copy of the whole.
+ */
 static int send_tensor(const iso_tensor_out *t, iso_sink sink, void *context, iso_error *e)
 {
     uint64_t left = 0;
@@ -204,8 +207,9 @@ static int write_plan(plan *p, iso_sink sink, void *context, uint64_t *size, iso
     return status;
 }
 
-int iso_tensors_write(const iso_tensor_out *tensors, uint32_t count, const iso_metadata *metadata, uint32_t metadata_count,
-                      iso_sink sink, void *context, const iso_alloc *a, uint64_t *size, iso_error *e)
+int iso_tensors_write(const iso_tensor_out *tensors, uint32_t count, const iso_metadata *metadata,
+                      uint32_t metadata_count, iso_sink sink, void *context, const iso_alloc *a, uint64_t *size,
+                      iso_error *e)
 {
     plan p = {.count = count, .metadata_count = metadata_count};
     iso_buffer_init(&p.header, a, 0);

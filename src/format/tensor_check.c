@@ -49,13 +49,15 @@ static bool is_wanted(const iso_tensor_out *wanted, uint32_t count, const char *
 static const char *section(char *out, size_t room, const list *l, const char *title, const char *before)
 {
     if (l->count)
-        snprintf(out, room, "%s%s (%u): %s%s", before, title, l->count, l->text, l->used + 60 >= sizeof l->text ? ", ..." : "");
+        snprintf(out, room, "%s%s (%u): %s%s", before, title, l->count, l->text,
+                 l->used + 60 >= sizeof l->text ? ", ..." : "");
     else
         out[0] = '\0';
     return out;
 }
 
-int iso_tensors_check(const iso_tensors *t, const iso_tensor_out *wanted, uint32_t count, const char *ignore, iso_error *e)
+int iso_tensors_check(const iso_tensors *t, const iso_tensor_out *wanted, uint32_t count, const char *ignore,
+                      iso_error *e)
 {
     list missing = {.used = 0}, other = {.used = 0}, extra = {.used = 0};
     for (uint32_t i = 0; i < count; i++) {
@@ -79,6 +81,7 @@ int iso_tensors_check(const iso_tensors *t, const iso_tensor_out *wanted, uint32
         return ISO_OK;
     char a[300], b[300], c[300];
     return iso_error_set(e, ISO_E_MISMATCH, "the tensors are those of another model%s%s%s",
-                         section(a, sizeof a, &missing, "missing", "; "), section(b, sizeof b, &other, "of another shape", "; "),
+                         section(a, sizeof a, &missing, "missing", "; "),
+                         section(b, sizeof b, &other, "of another shape", "; "),
                          section(c, sizeof c, &extra, "not wanted", "; "));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A heap that counts and can fail. Each block has a header of one cache line that holds its size and a mark, so that a wrong or
- * doubled free is found. */
+ * A heap that counts and can fail. Each block has a header of one cache line that holds its size and a mark, so that a
+ * wrong or doubled free is found. */
 #include "test.h"
 
 #define MARK ((size_t)0x1505C4A05EEDF00D)

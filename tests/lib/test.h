@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What every test may use: cmocka, a counting heap that can fail, scratch folders (scratch.h), case files, builders of bytes, seeds. */
+ * What every test may use: cmocka, a counting heap that can fail, scratch folders (scratch.h), case files, builders of
+ * bytes, seeds. */
 #ifndef ISO_TESTS_TEST_H
 #define ISO_TESTS_TEST_H
 
@@ -21,14 +22,14 @@
 
 #define TEST_COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* ---- a heap that counts and can fail (heap.c) -------------------------------------------------------------------------- */
+/* ---- a heap that counts and can fail (heap.c) -------------------------------------------------------------------- */
 
 /* Not for several threads at once. */
 typedef struct test_heap {
-    iso_alloc alloc;      /* give &heap.alloc to the code under test */
-    size_t calls;         /* allocations asked for so far */
-    size_t fail_at;       /* the call that fails: 1, 2, ...; 0: none */
-    bool failed;          /* it has failed */
+    iso_alloc alloc;                                     /* give &heap.alloc to the code under test */
+    size_t calls;                                        /* allocations asked for so far */
+    size_t fail_at;                                      /* the call that fails: 1, 2, ...; 0: none */
+    bool failed;                                         /* it has failed */
     size_t live_blocks, live_bytes, peak_bytes, largest; /* largest: bytes of the largest request */
 } test_heap;
 
@@ -38,12 +39,12 @@ void test_heap_init(test_heap *heap, size_t fail_at);
 /* Fails the test unless everything was given back. */
 void test_heap_expect_empty(const test_heap *heap);
 
-/* Runs `run` with a heap that fails at its 1st, 2nd, ... allocation until it succeeds (returns 0) without having met a failure. Expects
- * ISO_E_NOMEM and an empty heap after each failure, and an empty heap at the end; returns the number of allocations. `run` frees
- * what it made. */
+/* Runs `run` with a heap that fails at its 1st, 2nd, ... allocation until it succeeds (returns 0) without having met a
+ * failure. Expects ISO_E_NOMEM and an empty heap after each failure, and an empty heap at the end; returns the number
+ * of allocations. `run` frees what it made. */
 size_t test_every_allocation(int (*run)(const iso_alloc *a, void *context), void *context);
 
-/* ---- the case files (cases.c); scratch folders are in scratch.h --------------------------------------------------------- */
+/* ---- the case files (cases.c); scratch folders are in scratch.h -------------------------------------------------- */
 
 /* A file of tests/cases by its name in the manifest ("idx/trailing"): its path, its bytes in malloc memory. */
 const char *test_case_path(const char *name, char out[512]);
@@ -51,7 +52,7 @@ uint8_t *test_case_read(const char *name, size_t *size);
 /* The manifest's answer for a case ("error: short header"); fails the test when the case is not listed. */
 const char *test_case_answer(const char *name, char out[256]);
 
-/* ---- bytes to order (builder.c) --------------------------------------------------------------------------------------------- */
+/* ---- bytes to order (builder.c) ---------------------------------------------------------------------------------- */
 
 /* Bytes in exactly sized malloc memory, so that a sanitizer sees every read beyond them. */
 typedef struct test_bytes {
@@ -74,7 +75,7 @@ test_bytes test_gzip(const void *bytes, size_t size);
 /* safetensors: length, the header text as it is, the data. */
 test_bytes test_safetensors(const char *header, const void *data, size_t size);
 
-/* ---- seeds (seed.c) ---------------------------------------------------------------------------------------------------------- */
+/* ---- seeds (seed.c) ---------------------------------------------------------------------------------------------- */
 
 /* The seed of this run: ISO_SEED of the environment, else 1. Prints the command that replays the test. */
 uint64_t test_seed(const char *test);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Whole files as bytes. Small files are read, so that nobody can change them under a run; large ones are mapped, so that they need not
- * fit in memory beside everything else. */
+ * Whole files as bytes. Small files are read, so that nobody can change them under a run; large ones are mapped, so
+ * that they need not fit in memory beside everything else. */
 #include "engine/file/file.h"
 
 #include <errno.h>
@@ -52,7 +52,8 @@ static int fill(int file, const char *path, iso_buffer *b, iso_error *e)
 }
 
 /* Everything up to the end of the file, whatever its kind; expected is a guess of the size. */
-static int read_all(int file, const char *path, size_t expected, size_t max, const iso_alloc *a, iso_bytes *out, iso_error *e)
+static int read_all(int file, const char *path, size_t expected, size_t max, const iso_alloc *a, iso_bytes *out,
+                    iso_error *e)
 {
     iso_buffer b;
     iso_buffer_init(&b, a, max + 1); /* the byte too many tells a file that is too large */

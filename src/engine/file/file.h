@@ -13,9 +13,10 @@
 
 #define ISO_FILE_MAX ((size_t)1 << 40) /* bytes: more than this is taken for a mistake */
 
-/* The whole content of a file, a pipe or (path "-") standard input, at most `max` bytes (0: ISO_FILE_MAX). A regular file is
- * mapped (do not cut it while it is in use), the rest is read. Give it back by iso_bytes_release. Errors: ISO_E_IO with the path and
- * the system's reason (a folder, no such file, ...), ISO_E_NOMEM, ISO_E_FORMAT when it is larger than max. Thread: any. */
+/* The whole content of a file, a pipe or (path "-") standard input, at most `max` bytes (0: ISO_FILE_MAX). A regular
+ * file is mapped (do not cut it while it is in use), the rest is read. Give it back by iso_bytes_release. Errors:
+ * ISO_E_IO with the path and the system's reason (a folder, no such file, ...), ISO_E_NOMEM, ISO_E_FORMAT when it is
+ * larger than max. Thread: any. */
 int iso_file_read(const char *path, size_t max, const iso_alloc *a, iso_bytes *out, iso_error *e);
 
 /* The same, and gunzip when the content begins like gzip, whatever the name. *was_gzip may be NULL. */
@@ -24,9 +25,11 @@ int iso_file_load(const char *path, size_t max, const iso_alloc *a, iso_bytes *o
 /* Does it begin with the magic number of gzip? */
 bool iso_is_gzip(const void *bytes, size_t size);
 
-/* Decompresses gzip: members are joined. `name` is for messages. The size is bounded by max and by deflate's own limit of 1032 to
- * 1, never by the trailer. Errors: ISO_E_FORMAT (cut, damaged, wrong check sum, something behind the end: with the byte), ISO_E_NOMEM. */
-int iso_gunzip(const void *bytes, size_t size, const char *name, size_t max, const iso_alloc *a, iso_bytes *out, iso_error *e);
+/* Decompresses gzip: members are joined. `name` is for messages. The size is bounded by max and by deflate's own limit
+ * of 1032 to 1, never by the trailer. Errors: ISO_E_FORMAT (cut, damaged, wrong check sum, something behind the end:
+ * with the byte), ISO_E_NOMEM. */
+int iso_gunzip(const void *bytes, size_t size, const char *name, size_t max, const iso_alloc *a, iso_bytes *out,
+               iso_error *e);
 
 /* What a path leads to; a symbolic link is followed. */
 typedef enum iso_path_kind { ISO_PATH_MISSING, ISO_PATH_FILE, ISO_PATH_FOLDER, ISO_PATH_OTHER } iso_path_kind;
@@ -34,7 +37,7 @@ iso_path_kind iso_path_kind_of(const char *path);
 
 /* Names in a folder in byte order, without "." and "..". */
 typedef struct iso_listing {
-    char **name;                   /* [count] */
+    char **name; /* [count] */
     size_t count;
     const iso_alloc *alloc;
 } iso_listing;

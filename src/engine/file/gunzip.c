@@ -54,7 +54,8 @@ static int failed(job *j, int code, iso_error *e)
         return iso_error_set(e, ISO_E_NOMEM, "%s: out of memory while decompressing", j->name);
     if (code == Z_BUF_ERROR)
         return iso_error_set(e, ISO_E_FORMAT,
-                             "%s: the gzip file is cut: it ends at byte %zu in the middle of the compressed data; copy or download it again",
+                             "%s: the gzip file is cut: it ends at byte %zu in the middle of the compressed data; copy "
+                             "or download it again",
                              j->name, j->size);
     return iso_error_set(e, ISO_E_FORMAT, "%s: damaged gzip data at about byte %zu: %s", j->name, used(j),
                          j->z.msg ? j->z.msg : "not deflate");
@@ -84,7 +85,8 @@ static int one_member(job *j, iso_error *e)
         if (code != Z_OK && code != Z_STREAM_END)
             return failed(j, code, e);
         if (j->out.size == j->out.limit) /* the limit is one more than what is allowed */
-            return iso_error_set(e, ISO_E_FORMAT, "%s: more than %zu bytes when decompressed", j->name, j->out.limit - 1);
+            return iso_error_set(e, ISO_E_FORMAT, "%s: more than %zu bytes when decompressed", j->name,
+                                 j->out.limit - 1);
     }
     return ISO_OK;
 }
@@ -105,13 +107,15 @@ static int all_members(job *j, iso_error *e)
         while (end < j->size && j->bytes[end] == 0)
             end++;
         if (end < j->size)
-            return iso_error_set(e, ISO_E_FORMAT, "%s: %zu byte%s behind the end of the gzip data (byte %zu) are not gzip", j->name,
+            return iso_error_set(e, ISO_E_FORMAT,
+                                 "%s: %zu byte%s behind the end of the gzip data (byte %zu) are not gzip", j->name,
                                  j->size - at, j->size - at == 1 ? "" : "s", at);
         return ISO_OK;
     }
 }
 
-int iso_gunzip(const void *bytes, size_t size, const char *name, size_t max, const iso_alloc *a, iso_bytes *out, iso_error *e)
+int iso_gunzip(const void *bytes, size_t size, const char *name, size_t max, const iso_alloc *a, iso_bytes *out,
+               iso_error *e)
 {
     size_t bound;
     *out = (iso_bytes){0};

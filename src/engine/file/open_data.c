@@ -12,14 +12,16 @@ static int no_memory(const char *path, iso_error *e)
 }
 
 /* One file to one data set. */
-static int load_file(const char *path, const char *format, iso_role role, const iso_alloc *a, bool *gzip, iso_dataset *out, iso_error *e)
+static int load_file(const char *path, const char *format, iso_role role, const iso_alloc *a, bool *gzip,
+                     iso_dataset *out, iso_error *e)
 {
     iso_bytes bytes;
     *out = (iso_dataset){0};
     int status = iso_file_load(path, 0, a, &bytes, gzip, e);
     if (status != ISO_OK)
         return status;
-    const iso_read_options options = {.name = strcmp(path, "-") == 0 ? "standard input" : path, .format = format, .role = role};
+    const iso_read_options options = {
+        .name = strcmp(path, "-") == 0 ? "standard input" : path, .format = format, .role = role};
     status = iso_data_read(&bytes, &options, a, out, e);
     iso_bytes_release(&bytes); /* empty when the data set took them */
     return status;
@@ -64,8 +66,8 @@ static int join_labels(iso_dataset *set, const char *labels, const char *format,
 }
 
 /* Samples and labels; labels NULL: in the same file, or beside it under the usual name. */
-static int load_set(const char *samples, const char *labels, const char *format, bool want_labels, const iso_alloc *a, iso_dataset *out,
-                    iso_error *e)
+static int load_set(const char *samples, const char *labels, const char *format, bool want_labels, const iso_alloc *a,
+                    iso_dataset *out, iso_error *e)
 {
     char *beside = NULL;
     int status = load_file(samples, format, ISO_ROLE_SAMPLES, a, NULL, out, e);
@@ -75,18 +77,19 @@ static int load_set(const char *samples, const char *labels, const char *format,
         status = join_labels(out, labels ? labels : beside, format, a, e);
     iso_free(a, beside);
     if (status == ISO_OK && want_labels && !out->labels)
-        status = iso_error_set(e, ISO_E_FORMAT,
-                               "%s: has no labels, and no file of labels lies beside it under the usual name (images -> labels, idx3 -> "
-                               "idx1); name it with data.labels",
-                               samples);
+        status = iso_error_set(
+            e, ISO_E_FORMAT,
+            "%s: has no labels, and no file of labels lies beside it under the usual name (images -> labels, idx3 -> "
+            "idx1); name it with data.labels",
+            samples);
     if (status != ISO_OK)
         iso_dataset_free(out);
     return status;
 }
 
 /* A folder's train or test set; *path (may be NULL) gets the samples' path. */
-static int load_pair(const char *folder, const iso_listing *l, int64_t samples, int64_t labels, const char *format, const iso_alloc *a,
-                     iso_dataset *out, char **path, iso_error *e)
+static int load_pair(const char *folder, const iso_listing *l, int64_t samples, int64_t labels, const char *format,
+                     const iso_alloc *a, iso_dataset *out, char **path, iso_error *e)
 {
     char *s = iso_path_join(a, folder, l->name[samples]), *t = iso_path_join(a, folder, l->name[labels]);
     int status = s && t ? load_set(s, t, format, true, a, out, e) : no_memory(folder, e);
@@ -110,8 +113,8 @@ static int find_in_folder(const char *folder, const iso_alloc *a, iso_listing *l
     return status;
 }
 
-int iso_data_open_one(const char *path, const char *labels, const char *format, bool want_labels, const iso_alloc *a, iso_dataset *out,
-                      iso_error *e)
+int iso_data_open_one(const char *path, const char *labels, const char *format, bool want_labels, const iso_alloc *a,
+                      iso_dataset *out, iso_error *e)
 {
     *out = (iso_dataset){0};
     if (strcmp(path, "-") == 0 || iso_path_kind_of(path) != ISO_PATH_FOLDER)
@@ -133,10 +136,12 @@ static int open_folder(const iso_data_source *s, iso_data *d, iso_error *e)
     iso_folder f;
     int status = find_in_folder(s->path, d->alloc, &l, &f, e);
     if (status == ISO_OK && f.train_samples < 0)
-        status = iso_error_set(e, ISO_E_FORMAT, "%s: there is a test set (%s) but no training set (train-images-idx3-ubyte or its like)",
+        status = iso_error_set(e, ISO_E_FORMAT,
+                               "%s: there is a test set (%s) but no training set (train-images-idx3-ubyte or its like)",
                                s->path, l.name[f.test_samples]);
     if (status == ISO_OK)
-        status = load_pair(s->path, &l, f.train_samples, f.train_labels, s->format, d->alloc, &d->train, &d->train_path, e);
+        status = load_pair(s->path, &l, f.train_samples, f.train_labels, s->format, d->alloc, &d->train, &d->train_path,
+                           e);
     if (status == ISO_OK && !s->test && f.test_samples >= 0) {
         status = load_pair(s->path, &l, f.test_samples, f.test_labels, s->format, d->alloc, &d->test, &d->test_path, e);
         d->has_test = status == ISO_OK;
@@ -151,7 +156,8 @@ static int open_train(const iso_data_source *s, iso_data *d, iso_error *e)
         return iso_error_set(e, ISO_E_ARGUMENT, "no data: name a file or a folder with data.path (--data)");
     if (strcmp(s->path, "-") != 0 && iso_path_kind_of(s->path) == ISO_PATH_FOLDER) {
         if (s->labels)
-            return iso_error_set(e, ISO_E_ARGUMENT, "data.labels (%s) goes with a file, but data.path (%s) is a folder", s->labels, s->path);
+            return iso_error_set(e, ISO_E_ARGUMENT, "data.labels (%s) goes with a file, but data.path (%s) is a folder",
+                                 s->labels, s->path);
         return open_folder(s, d, e);
     }
     d->train_path = iso_strdup(d->alloc, s->path);
@@ -194,7 +200,8 @@ int iso_data_open(const iso_data_source *source, const iso_alloc *a, iso_data *o
     int status = open_train(source, out, e);
     if (status == ISO_OK && source->test) {
         out->test_path = iso_strdup(a, source->test);
-        status = out->test_path ? open_extra(source->test, source->format, out, &out->test, &out->has_test, e) : no_memory(source->test, e);
+        status = out->test_path ? open_extra(source->test, source->format, out, &out->test, &out->has_test, e)
+                                : no_memory(source->test, e);
     }
     if (status == ISO_OK && source->validation)
         status = open_extra(source->validation, source->format, out, &out->validation, &out->has_validation, e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Proves: CRC-32C, SHA-256 and XXH64 give the published values, the same however the input is cut and aligned, and the processor's
- * CRC instruction gives what the tables give. */
+ * Proves: CRC-32C, SHA-256 and XXH64 give the published values, the same however the input is cut and aligned, and the
+ * processor's CRC instruction gives what the tables give. */
 #include "test.h"
 
 #include "base/crc32c.h"
@@ -164,10 +164,8 @@ static void hash64_gives_the_published_values(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(crc32c_gives_the_published_values),
-        cmocka_unit_test(all_crcs_agree),
-        cmocka_unit_test(sha256_gives_the_published_values),
-        cmocka_unit_test(sha256_does_not_care_for_cuts),
+        cmocka_unit_test(crc32c_gives_the_published_values), cmocka_unit_test(all_crcs_agree),
+        cmocka_unit_test(sha256_gives_the_published_values), cmocka_unit_test(sha256_does_not_care_for_cuts),
         cmocka_unit_test(hash64_gives_the_published_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Proves: sizes cannot wrap round; blocks are aligned; an arena's two passes agree and never leave the block; a buffer grows, keeps
- * its limit and survives every allocation failure; cursors never leave their bytes; texts of errors are cut, not overrun. */
+ * Proves: sizes cannot wrap round; blocks are aligned; an arena's two passes agree and never leave the block; a buffer
+ * grows, keeps its limit and survives every allocation failure; cursors never leave their bytes; texts of errors are
+ * cut, not overrun. */
 #include "test.h"
 
 #include <limits.h>
@@ -80,7 +81,8 @@ static void an_arena_measures_what_it_carves(void **state)
     size_t used = 0;
     assert_true(iso_arena_size(&a, &used) && used == bytes);
     for (int i = 0; i < 4; i++)
-        assert_true((uintptr_t)part[i] % ISO_ALIGN == 0 && (uint8_t *)part[i] >= block && (uint8_t *)part[i] <= block + bytes);
+        assert_true((uintptr_t)part[i] % ISO_ALIGN == 0 && (uint8_t *)part[i] >= block &&
+                    (uint8_t *)part[i] <= block + bytes);
     for (int i = 0; i < 800; i++)
         assert_int_equal(((uint8_t *)part[1])[i], 0);
     memset(part[3], 1, 64);
@@ -148,8 +150,9 @@ static void json_strings_are_escaped(void **state)
     iso_buffer_init(&b, NULL, 0);
     iso_buffer_json(&b, "a\"b\\c\n\x01\x7f \xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80 \xFF\xC3");
     iso_buffer_put(&b, "", 1);
-    assert_string_equal((char *)b.bytes,
-                        "\"a\\\"b\\\\c\\u000a\\u0001\\u007f \xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80 \xEF\xBF\xBD\xEF\xBF\xBD\"");
+    assert_string_equal(
+        (char *)b.bytes,
+        "\"a\\\"b\\\\c\\u000a\\u0001\\u007f \xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80 \xEF\xBF\xBD\xEF\xBF\xBD\"");
     iso_buffer_fini(&b);
     assert_true(iso_is_utf8("\xF4\x8F\xBF\xBF", 4));
     assert_false(iso_is_utf8("\xF4\x90\x80\x80", 4)); /* beyond U+10FFFF */
@@ -239,13 +242,21 @@ static void texts_of_errors_are_cut(void **state)
 static void words_find_their_neighbours(void **state)
 {
     (void)state;
-    static const char *const words[] = {"learning_rate", "momentum", "weight_decay", "name", "cosine", "step", "nns", "bsp"};
+    static const char *const words[] = {"learning_rate", "momentum", "weight_decay", "name",
+                                        "cosine",        "step",     "nns",          "bsp"};
     static const struct {
         const char *word, *nearest;
-    } cases[] = {{"learning_rat", "learning_rate"}, {"learning-rate", "learning_rate"}, {"LearningRate", "learning_rate"},
-                 {"momentun", "momentum"},          {"mometnum", "momentum"},           {"cosin", "cosine"},
-                 {"nn", "nns"},                     {"setp", "step"},                   {"fast", NULL},
-                 {"", NULL},                        {"xylophone", NULL}};
+    } cases[] = {{"learning_rat", "learning_rate"},
+                 {"learning-rate", "learning_rate"},
+                 {"LearningRate", "learning_rate"},
+                 {"momentun", "momentum"},
+                 {"mometnum", "momentum"},
+                 {"cosin", "cosine"},
+                 {"nn", "nns"},
+                 {"setp", "step"},
+                 {"fast", NULL},
+                 {"", NULL},
+                 {"xylophone", NULL}};
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         const char *nearest = iso_nearest_word(cases[i].word, words, TEST_COUNT(words));
         if (cases[i].nearest ? !nearest || strcmp(nearest, cases[i].nearest) != 0 : nearest != NULL)
@@ -300,10 +311,14 @@ static void hooks_are_called(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_do_not_wrap),         cmocka_unit_test(blocks_are_aligned_and_zeroed),
-        cmocka_unit_test(an_arena_measures_what_it_carves), cmocka_unit_test(a_buffer_grows_or_fails_whole),
-        cmocka_unit_test(json_strings_are_escaped),  cmocka_unit_test(cursors_stay_inside),
-        cmocka_unit_test(texts_of_errors_are_cut),   cmocka_unit_test(words_find_their_neighbours),
+        cmocka_unit_test(sizes_do_not_wrap),
+        cmocka_unit_test(blocks_are_aligned_and_zeroed),
+        cmocka_unit_test(an_arena_measures_what_it_carves),
+        cmocka_unit_test(a_buffer_grows_or_fails_whole),
+        cmocka_unit_test(json_strings_are_escaped),
+        cmocka_unit_test(cursors_stay_inside),
+        cmocka_unit_test(texts_of_errors_are_cut),
+        cmocka_unit_test(words_find_their_neighbours),
         cmocka_unit_test(hooks_are_called),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Proves: numbers in text are read and printed correctly rounded, strictly, and the same in every locale. The oracle is the C
- * library's strtod under the C locale; random cases cover all exponents, exact midpoints and denormals. */
+ * Proves: numbers in text are read and printed correctly rounded, strictly, and the same in every locale. The oracle is
+ * the C library's strtod under the C locale; random cases cover all exponents, exact midpoints and denormals. */
 #include "test.h"
 
 #include <float.h>
@@ -36,13 +36,50 @@ static void doubles_are_rounded_correctly(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        "0", "-0", "0.0", ".5", "5.", "+3", "1e0", "1E5", "1e+5", "1e-5", "0.1", "0.2", "0.3", "123456789012345678", "9007199254740993",
-        "9007199254740992.999999999999999999999", "9007199254740993.00000000000000000000000001", "18446744073709551615",
-        "18446744073709551616", "1.7976931348623157e308", "1.7976931348623158e308", "1.7976931348623159e308", "1e308", "1e309",
-        "-1e400", "1e-400", "4.9e-324", "2.4703282292062327e-324", "2.4703282292062328e-324", "2.2250738585072011e-308",
-        "2.2250738585072014e-308", "6.8e-320", "1e22", "1e23", "1e19", "1e20", "1e-19", "1e-20", "8.5e-19", "0e999999999999999999",
-        "0.000000000000000000000000000000000000000000000000000000000000000000000000000000001e81", "1e99999999999999999999",
-        "1e-99999999999999999999", "100000000000000000000000000000000000000000000000000000000000000000e-65",
+        "0",
+        "-0",
+        "0.0",
+        ".5",
+        "5.",
+        "+3",
+        "1e0",
+        "1E5",
+        "1e+5",
+        "1e-5",
+        "0.1",
+        "0.2",
+        "0.3",
+        "123456789012345678",
+        "9007199254740993",
+        "9007199254740992.999999999999999999999",
+        "9007199254740993.00000000000000000000000001",
+        "18446744073709551615",
+        "18446744073709551616",
+        "1.7976931348623157e308",
+        "1.7976931348623158e308",
+        "1.7976931348623159e308",
+        "1e308",
+        "1e309",
+        "-1e400",
+        "1e-400",
+        "4.9e-324",
+        "2.4703282292062327e-324",
+        "2.4703282292062328e-324",
+        "2.2250738585072011e-308",
+        "2.2250738585072014e-308",
+        "6.8e-320",
+        "1e22",
+        "1e23",
+        "1e19",
+        "1e20",
+        "1e-19",
+        "1e-20",
+        "8.5e-19",
+        "0e999999999999999999",
+        "0.000000000000000000000000000000000000000000000000000000000000000000000000000000001e81",
+        "1e99999999999999999999",
+        "1e-99999999999999999999",
+        "100000000000000000000000000000000000000000000000000000000000000000e-65",
     };
     for (size_t i = 0; i < TEST_COUNT(texts); i++)
         expect_like_strtod(texts[i]);
@@ -63,7 +100,8 @@ static void random_doubles_are_rounded_correctly(void **state)
         snprintf(text, sizeof text, "%.*e", (int)test_random_below(&random, 25), value);
         expect_like_strtod(text);
         /* Numbers as people write them: this is what takes the short path. */
-        snprintf(text, sizeof text, "%.*f", (int)test_random_below(&random, 18), ldexp(value, -ilogb(value)) * (double)(bits % 100000));
+        snprintf(text, sizeof text, "%.*f", (int)test_random_below(&random, 18),
+                 ldexp(value, -ilogb(value)) * (double)(bits % 100000));
         expect_like_strtod(text);
     }
     for (int i = 0; i < 1500; i++) {
@@ -105,11 +143,13 @@ static void what_is_no_number_is_refused(void **state)
         const char *text;
         iso_parse result;
     } cases[] = {
-        {"", ISO_PARSE_EMPTY},           {"-", ISO_PARSE_NOT_NUMBER},      {".", ISO_PARSE_NOT_NUMBER},    {"e5", ISO_PARSE_NOT_NUMBER},
-        {"nan", ISO_PARSE_NOT_NUMBER},   {"inf", ISO_PARSE_NOT_NUMBER},    {"-inf", ISO_PARSE_NOT_NUMBER}, {" 1", ISO_PARSE_NOT_NUMBER},
-        {"1 ", ISO_PARSE_TRAILING},      {"0x10", ISO_PARSE_TRAILING},     {"1,5", ISO_PARSE_TRAILING},    {"1e", ISO_PARSE_TRAILING},
-        {"1e+", ISO_PARSE_TRAILING},     {"1.2.3", ISO_PARSE_TRAILING},    {"--1", ISO_PARSE_NOT_NUMBER},  {"1f", ISO_PARSE_TRAILING},
-        {"1e400", ISO_PARSE_RANGE},      {"-1e400", ISO_PARSE_RANGE},      {"many", ISO_PARSE_NOT_NUMBER}, {"1_000", ISO_PARSE_TRAILING},
+        {"", ISO_PARSE_EMPTY},          {"-", ISO_PARSE_NOT_NUMBER},   {".", ISO_PARSE_NOT_NUMBER},
+        {"e5", ISO_PARSE_NOT_NUMBER},   {"nan", ISO_PARSE_NOT_NUMBER}, {"inf", ISO_PARSE_NOT_NUMBER},
+        {"-inf", ISO_PARSE_NOT_NUMBER}, {" 1", ISO_PARSE_NOT_NUMBER},  {"1 ", ISO_PARSE_TRAILING},
+        {"0x10", ISO_PARSE_TRAILING},   {"1,5", ISO_PARSE_TRAILING},   {"1e", ISO_PARSE_TRAILING},
+        {"1e+", ISO_PARSE_TRAILING},    {"1.2.3", ISO_PARSE_TRAILING}, {"--1", ISO_PARSE_NOT_NUMBER},
+        {"1f", ISO_PARSE_TRAILING},     {"1e400", ISO_PARSE_RANGE},    {"-1e400", ISO_PARSE_RANGE},
+        {"many", ISO_PARSE_NOT_NUMBER}, {"1_000", ISO_PARSE_TRAILING},
     };
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         double value = 7;
@@ -176,10 +216,27 @@ static void printing_is_short_and_exact(void **state)
         double value;
         const char *text;
     } cases[] = {
-        {0, "0"},         {-0.0, "-0"},    {1, "1"},           {-17, "-17"},   {0.1, "0.1"},     {0.5, "0.5"}, {1.0 / 3, "0.3333333333333333"},
-        {1e-9, "1e-09"},  {1e15, "1000000000000000"}, {1e16, "10000000000000000"}, {1e17, "1e+17"}, {1e100, "1e+100"}, {0.00001, "0.00001"},
-        {0.000001, "1e-06"}, {123.25, "123.25"}, {5e-324, "5e-324"}, {DBL_MAX, "1.7976931348623157e+308"}, {NAN, "nan"}, {-INFINITY, "-inf"},
-        {0.30000000000000004, "0.30000000000000004"}, {12345678.9, "12345678.9"},
+        {0, "0"},
+        {-0.0, "-0"},
+        {1, "1"},
+        {-17, "-17"},
+        {0.1, "0.1"},
+        {0.5, "0.5"},
+        {1.0 / 3, "0.3333333333333333"},
+        {1e-9, "1e-09"},
+        {1e15, "1000000000000000"},
+        {1e16, "10000000000000000"},
+        {1e17, "1e+17"},
+        {1e100, "1e+100"},
+        {0.00001, "0.00001"},
+        {0.000001, "1e-06"},
+        {123.25, "123.25"},
+        {5e-324, "5e-324"},
+        {DBL_MAX, "1.7976931348623157e+308"},
+        {NAN, "nan"},
+        {-INFINITY, "-inf"},
+        {0.30000000000000004, "0.30000000000000004"},
+        {12345678.9, "12345678.9"},
     };
     char text[ISO_NUMBER_TEXT];
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
@@ -227,8 +284,9 @@ static void printed_numbers_read_back(void **state)
     }
 }
 
-/* A compiled LC_NUMERIC whose decimal point is a comma and whose thousands separator is a point, as de_DE has it: magic number, six
- * fields, their offsets, then the strings and wide characters. Written by the test, so that no locale need be installed. */
+/* A compiled LC_NUMERIC whose decimal point is a comma and whose thousands separator is a point, as de_DE has it: magic
+ * number, six fields, their offsets, then the strings and wide characters. Written by the test, so that no locale need
+ * be installed. */
 static void use_a_comma_locale(const char *folder)
 {
     static const uint32_t head[] = {0x20031114, 6, 32, 34, 36, 40, 44, 48};
@@ -275,14 +333,10 @@ static void the_locale_changes_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(doubles_are_rounded_correctly),
-        cmocka_unit_test(random_doubles_are_rounded_correctly),
-        cmocka_unit_test(long_numbers_keep_their_tail),
-        cmocka_unit_test(what_is_no_number_is_refused),
-        cmocka_unit_test(whole_numbers_know_their_bounds),
-        cmocka_unit_test(printing_is_short_and_exact),
-        cmocka_unit_test(printed_numbers_read_back),
-        cmocka_unit_test(the_locale_changes_nothing),
+        cmocka_unit_test(doubles_are_rounded_correctly),   cmocka_unit_test(random_doubles_are_rounded_correctly),
+        cmocka_unit_test(long_numbers_keep_their_tail),    cmocka_unit_test(what_is_no_number_is_refused),
+        cmocka_unit_test(whole_numbers_know_their_bounds), cmocka_unit_test(printing_is_short_and_exact),
+        cmocka_unit_test(printed_numbers_read_back),       cmocka_unit_test(the_locale_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

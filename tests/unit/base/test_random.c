@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Proves: Philox gives the published numbers; keys that differ anywhere give other numbers; drawn integers are within bounds and
- * even; the permutation is a bijection for every size and looks random. */
+ * Proves: Philox gives the published numbers; keys that differ anywhere give other numbers; drawn integers are within
+ * bounds and even; the permutation is a bijection for every size and looks random. */
 #include "test.h"
 
 #include "base/permutation.h"
@@ -11,10 +11,13 @@ static void philox_gives_the_published_numbers(void **state)
     (void)state;
     static const struct {
         uint32_t counter[4], key[2], right[4];
-    } vectors[] = { /* Random123's known answers for philox4x32-10 */
+    } vectors[] = {
+        /* Random123's known answers for philox4x32-10 */
         {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
         {{~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
-        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}, {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+         {0xa4093822, 0x299f31d0},
+         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
     };
     for (size_t i = 0; i < TEST_COUNT(vectors); i++) {
         uint32_t out[4];
@@ -66,7 +69,8 @@ static void floats_are_below_one(void **state)
 static void bounded_integers_are_even(void **state)
 {
     (void)state;
-    iso_rng r = iso_rng_make(&(iso_rng_key){.seed = test_seed("bounded_integers_are_even"), .purpose = ISO_PURPOSE_TEST});
+    iso_rng r = iso_rng_make(
+        &(iso_rng_key){.seed = test_seed("bounded_integers_are_even"), .purpose = ISO_PURPOSE_TEST});
     assert_int_equal(iso_rng_below32(&r, 0), 0);
     assert_int_equal(iso_rng_below32(&r, 1), 0);
     assert_int_equal(iso_rng_below64(&r, 0), 0);
@@ -158,7 +162,8 @@ static void the_permutation_is_a_bijection(void **state)
     }
 }
 
-/* Over many keys every sample comes to every position equally often, and every ordered pair of samples to the first two. */
+/* Over many keys every sample comes to every position equally often, and every ordered pair of samples to the first
+ * two. */
 static void the_permutation_is_even(void **state)
 {
     (void)state;

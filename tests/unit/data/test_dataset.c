@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Proves: wrapping and joining keep the data right and the counts equal; the fingerprint tells any two data sets apart; the validation
- * split is a partition that follows the seed; normalisation and augmentation compute what their definitions say. */
+ * Proves: wrapping and joining keep the data right and the counts equal; the fingerprint tells any two data sets apart;
+ * the validation split is a partition that follows the seed; normalisation and augmentation compute what their
+ * definitions say. */
 #include "test.h"
 
 #include <math.h>
@@ -39,7 +40,8 @@ static void arrays_can_be_wrapped(void **state)
     assert_int_equal(iso_dataset_wrap(&d, two, ISO_U8, 0, values, NULL, 0, NULL, &e), ISO_E_ARGUMENT);
     assert_int_equal(iso_dataset_wrap(&d, two, ISO_U8, 3, NULL, NULL, 0, NULL, &e), ISO_E_ARGUMENT);
     assert_int_equal(iso_dataset_wrap(&d, (iso_shape){0, 1, 1}, ISO_U8, 3, values, NULL, 0, NULL, &e), ISO_E_ARGUMENT);
-    assert_int_equal(iso_dataset_wrap(&d, (iso_shape){~0u, ~0u, 1}, ISO_F32, 3, values, NULL, 0, NULL, &e), ISO_E_ARGUMENT);
+    assert_int_equal(iso_dataset_wrap(&d, (iso_shape){~0u, ~0u, 1}, ISO_F32, 3, values, NULL, 0, NULL, &e),
+                     ISO_E_ARGUMENT);
     assert_int_equal(iso_dataset_wrap(&d, two, ISO_U8, 3, values, labels, 10, NULL, &e), ISO_OK);
     assert_int_equal(d.classes, 10);
     iso_dataset_free(&d);
@@ -167,7 +169,8 @@ static void a_split_follows_the_seed(void **state)
     (void)state;
     enum { N = 1000 };
     static uint8_t values[N];
-    iso_dataset d = wrap((iso_shape){1, 1, 1}, ISO_U8, N, values, NULL), one = wrap((iso_shape){1, 1, 1}, ISO_U8, 1, values, NULL);
+    iso_dataset d = wrap((iso_shape){1, 1, 1}, ISO_U8, N, values, NULL),
+                one = wrap((iso_shape){1, 1, 1}, ISO_U8, 1, values, NULL);
     iso_view t, v[3];
     iso_error e;
     static const uint64_t seeds[3] = {1, 1, 2};
@@ -206,7 +209,8 @@ static void classes_are_counted(void **state)
     iso_data_report r;
     iso_error e;
     assert_int_equal(iso_data_report_make(&r, &d, NULL, &e), ISO_OK);
-    assert_true(r.classes == 3 && r.empty_classes == 1 && r.label_maximum == 2 && r.class_counts[2] == 3 && r.constant_channels == 1);
+    assert_true(r.classes == 3 && r.empty_classes == 1 && r.label_maximum == 2 && r.class_counts[2] == 3 &&
+                r.constant_channels == 1);
     iso_data_report_free(&r);
     iso_data_report_free(&r);
     iso_dataset_free(&d);
@@ -345,7 +349,8 @@ static void odd_floats_are_refused(void **state)
     iso_dataset_free(&d);
 }
 
-/* The definition: out(y, x) = in(y - dy, x - dx), 0 outside, of the flipped image or not; some (dy, dx, flip) must explain the copy. */
+/* The definition: out(y, x) = in(y - dy, x - dx), 0 outside, of the flipped image or not; some (dy, dx, flip) must
+ * explain the copy. */
 static bool explained(const iso_augment *g, iso_shape s, const float *in, const float *out, int64_t *which)
 {
     int64_t reach = g->shift;
@@ -434,12 +439,18 @@ static void augmentation_is_keyed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_can_be_wrapped),        cmocka_unit_test(counts_must_agree),
-        cmocka_unit_test(fingerprints_tell_data_apart), cmocka_unit_test(a_split_is_a_partition),
-        cmocka_unit_test(a_split_follows_the_seed),     cmocka_unit_test(classes_are_counted),
-        cmocka_unit_test(u8_statistics_are_exact),      cmocka_unit_test(modes_scale_as_they_say),
-        cmocka_unit_test(only_the_training_part_is_measured), cmocka_unit_test(odd_floats_are_refused),
-        cmocka_unit_test(augmented_copies_are_shifts_and_flips), cmocka_unit_test(augmentation_is_keyed),
+        cmocka_unit_test(arrays_can_be_wrapped),
+        cmocka_unit_test(counts_must_agree),
+        cmocka_unit_test(fingerprints_tell_data_apart),
+        cmocka_unit_test(a_split_is_a_partition),
+        cmocka_unit_test(a_split_follows_the_seed),
+        cmocka_unit_test(classes_are_counted),
+        cmocka_unit_test(u8_statistics_are_exact),
+        cmocka_unit_test(modes_scale_as_they_say),
+        cmocka_unit_test(only_the_training_part_is_measured),
+        cmocka_unit_test(odd_floats_are_refused),
+        cmocka_unit_test(augmented_copies_are_shifts_and_flips),
+        cmocka_unit_test(augmentation_is_keyed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

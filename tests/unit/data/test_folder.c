@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Proves: the usual names of the well-known sets are found and paired, plain before gzip, one set only; the rest is refused with what was
- * looked for. */
+ * Proves: the usual names of the well-known sets are found and paired, plain before gzip, one set only; the rest is
+ * refused with what was looked for. */
 #include "test.h"
 
 #include "isochron/data.h"
@@ -22,14 +22,18 @@ static void usual_names_are_found(void **state)
 {
     (void)state;
     static const folder_case cases[] = {
-        {{"t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz", "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"},
-         {"train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"}},
-        {{"README", "t10k-images.idx3-ubyte", "t10k-labels.idx1-ubyte", "train-images.idx3-ubyte", "train-labels.idx1-ubyte"},
+        {{"t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz", "train-images-idx3-ubyte.gz",
+          "train-labels-idx1-ubyte.gz"},
+         {"train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte.gz",
+          "t10k-labels-idx1-ubyte.gz"}},
+        {{"README", "t10k-images.idx3-ubyte", "t10k-labels.idx1-ubyte", "train-images.idx3-ubyte",
+          "train-labels.idx1-ubyte"},
          {"train-images.idx3-ubyte", "train-labels.idx1-ubyte", "t10k-images.idx3-ubyte", "t10k-labels.idx1-ubyte"}},
-        {{"emnist-letters-test-images-idx3-ubyte", "emnist-letters-test-labels-idx1-ubyte", "emnist-letters-train-images-idx3-ubyte",
-          "emnist-letters-train-labels-idx1-ubyte", "emnist-letters-mapping.txt"},
-         {"emnist-letters-train-images-idx3-ubyte", "emnist-letters-train-labels-idx1-ubyte", "emnist-letters-test-images-idx3-ubyte",
-          "emnist-letters-test-labels-idx1-ubyte"}},
+        {{"emnist-letters-test-images-idx3-ubyte", "emnist-letters-test-labels-idx1-ubyte",
+          "emnist-letters-train-images-idx3-ubyte", "emnist-letters-train-labels-idx1-ubyte",
+          "emnist-letters-mapping.txt"},
+         {"emnist-letters-train-images-idx3-ubyte", "emnist-letters-train-labels-idx1-ubyte",
+          "emnist-letters-test-images-idx3-ubyte", "emnist-letters-test-labels-idx1-ubyte"}},
         {{"t10k-images-idx4-ubyte", "t10k-labels-idx1-ubyte", "train-images-idx4-ubyte", "train-labels-idx1-ubyte"},
          {"train-images-idx4-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx4-ubyte", "t10k-labels-idx1-ubyte"}},
         {{"train-images-idx3-ubyte", "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"},
@@ -38,8 +42,10 @@ static void usual_names_are_found(void **state)
          {"train-images.idx3-ubyte", "train-labels-idx1-ubyte", NULL, NULL}},
         {{"Train_Images.idx", "Train_Labels.idx", "test_images.idx", "test_labels.idx"},
          {"Train_Images.idx", "Train_Labels.idx", "test_images.idx", "test_labels.idx"}},
-        {{"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}, {NULL, NULL, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}},
-        {{"a.train-images-idx3-float", "a.train-labels-idx1-int"}, {"a.train-images-idx3-float", "a.train-labels-idx1-int", NULL, NULL}},
+        {{"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"},
+         {NULL, NULL, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}},
+        {{"a.train-images-idx3-float", "a.train-labels-idx1-int"},
+         {"a.train-images-idx3-float", "a.train-labels-idx1-int", NULL, NULL}},
         /* another set without training images does not disturb */
         {{"other-test-images-idx3-ubyte", "train-images-idx3-ubyte", "train-labels-idx1-ubyte"},
          {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", NULL, NULL}},
@@ -53,7 +59,8 @@ static void usual_names_are_found(void **state)
         for (int k = 0; k < 4; k++) {
             const char *found = at[k] < 0 ? NULL : cases[i].names[at[k]];
             if (found != cases[i].right[k] && (!found || !cases[i].right[k] || strcmp(found, cases[i].right[k]) != 0))
-                fail_msg("case %zu, place %d: %s, wanted %s", i, k, found ? found : "none", cases[i].right[k] ? cases[i].right[k] : "none");
+                fail_msg("case %zu, place %d: %s, wanted %s", i, k, found ? found : "none",
+                         cases[i].right[k] ? cases[i].right[k] : "none");
         }
     }
 }
@@ -69,8 +76,10 @@ static void other_folders_are_refused(void **state)
         {{"train-images", "train.csv"}, "no file of its labels"},
         {{"train-images-idx3-ubyte"}, "train-images-idx3-ubyte, but no file of its labels"},
         {{"train-labels-idx1-ubyte", "x"}, "looked for train-images-idx3-ubyte"},
-        {{"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte"}, "t10k-images-idx3-ubyte, but no file of its"},
-        {{"a-train-images-idx3-ubyte", "a-train-labels-idx1-ubyte", "b-train-images-idx3-ubyte", "b-train-labels-idx1-ubyte"},
+        {{"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte"},
+         "t10k-images-idx3-ubyte, but no file of its"},
+        {{"a-train-images-idx3-ubyte", "a-train-labels-idx1-ubyte", "b-train-images-idx3-ubyte",
+          "b-train-labels-idx1-ubyte"},
          "several data sets: \"a\" and \"b\""},
         {{"my-images-idx3-ubyte", "my-labels-idx1-ubyte"}, "data.path"},
         {{"1", "2", "3", "4", "5", "6", "7"}, "and 1 more"},
@@ -105,12 +114,18 @@ static void samples_and_labels_pair(void **state)
         const char *samples, *labels;
         bool pair;
     } cases[] = {
-        {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", true},   {"train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte", true},
-        {"train-images.idx3-ubyte", "train-labels-idx1-ubyte.gz", true}, {"train-images-idx3-ubyte", "t10k-labels-idx1-ubyte", false},
-        {"ok-images-idx3-ubyte", "ok-labels-idx1-ubyte", true},          {"ok-images-idx3-ubyte", "train-labels-idx1-ubyte", false},
-        {"a-train-images", "b-train-labels", false},                     {"train-labels-idx1-ubyte", "train-images-idx3-ubyte", false},
-        {"images", "labels", true},                                      {"pictures", "labels", false},
-        {"train-images-idx3-ubyte", "train-images-idx3-ubyte", false},   {"", "", false},
+        {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", true},
+        {"train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte", true},
+        {"train-images.idx3-ubyte", "train-labels-idx1-ubyte.gz", true},
+        {"train-images-idx3-ubyte", "t10k-labels-idx1-ubyte", false},
+        {"ok-images-idx3-ubyte", "ok-labels-idx1-ubyte", true},
+        {"ok-images-idx3-ubyte", "train-labels-idx1-ubyte", false},
+        {"a-train-images", "b-train-labels", false},
+        {"train-labels-idx1-ubyte", "train-images-idx3-ubyte", false},
+        {"images", "labels", true},
+        {"pictures", "labels", false},
+        {"train-images-idx3-ubyte", "train-images-idx3-ubyte", false},
+        {"", "", false},
     };
     for (size_t i = 0; i < TEST_COUNT(cases); i++)
         if (iso_folder_pairs(cases[i].samples, cases[i].labels) != cases[i].pair)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Proves: every IDX case of the manifest gets the manifest's answer; every type and rank is read right; every cut, every single-byte
- * change of the header and every allocation failure ends in a value or an error, never in a read beyond the bytes (the address
- * sanitizer watches exactly sized blocks) or an allocation that the size of the file does not prove. */
+ * Proves: every IDX case of the manifest gets the manifest's answer; every type and rank is read right; every cut,
+ * every single-byte change of the header and every allocation failure ends in a value or an error, never in a read
+ * beyond the bytes (the address sanitizer watches exactly sized blocks) or an allocation that the size of the file does
+ * not prove. */
 #include "test.h"
 
 #include <float.h>
@@ -78,7 +79,8 @@ static void good_cases_load(void **state)
         test_bytes_free(&keep);
     }
     assert_int_equal(read_case("idx/ok-labels-idx1-ubyte", ISO_ROLE_ANY, &keep, &d, &e), ISO_OK);
-    assert_true(d.count == 3 && d.classes == 3 && !d.values && d.labels[0] == 0 && d.labels[1] == 1 && d.labels[2] == 2);
+    assert_true(d.count == 3 && d.classes == 3 && !d.values && d.labels[0] == 0 && d.labels[1] == 1 &&
+                d.labels[2] == 2);
     iso_dataset_free(&d);
     test_bytes_free(&keep);
     /* Alone, a label of 9 is fine; a model of 3 classes refuses it and names the item. */
@@ -113,7 +115,8 @@ static void every_type_becomes_floats(void **state)
     expect_values(0x0B, "\x80\x00\xff\xff\x7f\xff", 6, (const float[]){-32768, -1, 32767}, 3);
     expect_values(0x0C, "\x80\x00\x00\x00\x00\x00\x00\x05", 8, (const float[]){-2147483648.f, 5}, 2);
     expect_values(0x0D, "\x3f\x80\x00\x00\xc0\x20\x00\x00", 8, (const float[]){1, -2.5f}, 2);
-    expect_values(0x0E, "\x3f\xf8\x00\x00\x00\x00\x00\x00\x3f\xb9\x99\x99\x99\x99\x99\x9a", 16, (const float[]){1.5f, 0.1f}, 2);
+    expect_values(0x0E, "\x3f\xf8\x00\x00\x00\x00\x00\x00\x3f\xb9\x99\x99\x99\x99\x99\x9a", 16,
+                  (const float[]){1.5f, 0.1f}, 2);
 }
 
 static void shapes_follow_the_rank(void **state)
@@ -153,18 +156,24 @@ static void mistakes_are_named(void **state)
 {
     (void)state;
     const uint32_t three[1] = {3}, none[3] = {0, 2, 2}, flat[3] = {3, 0, 2}, two[2] = {1, 2};
-    expect_refused(test_idx(8, 3, none, "", 0), ISO_ROLE_ANY, ISO_E_FORMAT, "empty data set: the header says 0 x 2 x 2");
+    expect_refused(test_idx(8, 3, none, "", 0), ISO_ROLE_ANY, ISO_E_FORMAT,
+                   "empty data set: the header says 0 x 2 x 2");
     expect_refused(test_idx(8, 3, flat, "", 0), ISO_ROLE_ANY, ISO_E_FORMAT, "empty data set");
     expect_refused((test_bytes){NULL, 0}, ISO_ROLE_ANY, ISO_E_FORMAT, "the file is empty");
     expect_refused(test_idx(8, 1, three, "\0\1\2", 3), ISO_ROLE_SAMPLES, ISO_E_FORMAT, "these are labels");
     expect_refused(test_idx(9, 1, three, "\0\xff\2", 3), ISO_ROLE_ANY, ISO_E_FORMAT, "label -1 at item 1");
-    expect_refused(test_idx(0x0C, 1, three, "\0\0\0\0\0\x10\0\0\0\0\0\1", 12), ISO_ROLE_ANY, ISO_E_FORMAT, "label 1048576 at item 1");
-    expect_refused(test_idx(0x0D, 1, three, "\0\0\0\0\0\0\0\0\0\0\0\0", 12), ISO_ROLE_ANY, ISO_E_FORMAT, "whole numbers");
-    expect_refused(test_idx(0x0D, 2, two, "\0\0\0\0\x7f\xc0\0\0", 8), ISO_ROLE_ANY, ISO_E_FORMAT, "value 1 of sample 0 (byte 16)");
-    expect_refused(test_idx(0x0E, 2, two, "\0\0\0\0\0\0\0\0\x7f\xe0\0\0\0\0\0\0", 16), ISO_ROLE_ANY, ISO_E_FORMAT, "value 1 of sample 0");
-    expect_refused(test_idx(8, 5, (const uint32_t[]){1, 1, 1, 1, 1}, "\0", 1), ISO_ROLE_ANY, ISO_E_FORMAT, "5 dimensions");
-    expect_refused(test_idx(8, 3, (const uint32_t[]){3u << 24, 2u << 24, 2u << 24}, "\0\1\2\3\4\5\6\7\10\11\12\13", 12), ISO_ROLE_ANY,
-                   ISO_E_FORMAT, "the dimensions are in the wrong byte order");
+    expect_refused(test_idx(0x0C, 1, three, "\0\0\0\0\0\x10\0\0\0\0\0\1", 12), ISO_ROLE_ANY, ISO_E_FORMAT,
+                   "label 1048576 at item 1");
+    expect_refused(test_idx(0x0D, 1, three, "\0\0\0\0\0\0\0\0\0\0\0\0", 12), ISO_ROLE_ANY, ISO_E_FORMAT,
+                   "whole numbers");
+    expect_refused(test_idx(0x0D, 2, two, "\0\0\0\0\x7f\xc0\0\0", 8), ISO_ROLE_ANY, ISO_E_FORMAT,
+                   "value 1 of sample 0 (byte 16)");
+    expect_refused(test_idx(0x0E, 2, two, "\0\0\0\0\0\0\0\0\x7f\xe0\0\0\0\0\0\0", 16), ISO_ROLE_ANY, ISO_E_FORMAT,
+                   "value 1 of sample 0");
+    expect_refused(test_idx(8, 5, (const uint32_t[]){1, 1, 1, 1, 1}, "\0", 1), ISO_ROLE_ANY, ISO_E_FORMAT,
+                   "5 dimensions");
+    expect_refused(test_idx(8, 3, (const uint32_t[]){3u << 24, 2u << 24, 2u << 24}, "\0\1\2\3\4\5\6\7\10\11\12\13", 12),
+                   ISO_ROLE_ANY, ISO_E_FORMAT, "the dimensions are in the wrong byte order");
     expect_refused(test_bytes_copy("\x89PNG\r\n", 6), ISO_ROLE_ANY, ISO_E_FORMAT, "a PNG image");
     expect_refused(test_bytes_copy("a,b\n1,2\n", 8), ISO_ROLE_ANY, ISO_E_FORMAT, "text");
 }
@@ -177,7 +186,8 @@ static void formats_are_chosen_and_named(void **state)
     size_t size;
     uint8_t *bytes = test_case_read("idx/ok-labels-idx1-ubyte", &size);
     iso_bytes b = {bytes, size, NULL, NULL};
-    assert_int_equal(iso_data_read(&b, &(iso_read_options){.name = "f", .format = "idxx"}, NULL, &d, &e), ISO_E_ARGUMENT);
+    assert_int_equal(iso_data_read(&b, &(iso_read_options){.name = "f", .format = "idxx"}, NULL, &d, &e),
+                     ISO_E_ARGUMENT);
     test_expect_word(e.text, "unknown data format \"idxx\" (did you mean \"idx\"?)");
     assert_ptr_equal(b.bytes, bytes); /* still the caller's */
     assert_int_equal(iso_data_read(&b, &(iso_read_options){.format = "idx"}, NULL, &d, &e), ISO_OK);
@@ -196,7 +206,8 @@ static void formats_are_chosen_and_named(void **state)
     test_expect_word(e.text, "an IDX file begins with");
 }
 
-/* The largest request may not exceed what the file itself proves: 8 bytes a byte of file (i8 labels to counts) and some text. */
+/* The largest request may not exceed what the file itself proves: 8 bytes a byte of file (i8 labels to counts) and some
+ * text. */
 static void read_with_bounds(const uint8_t *bytes, size_t size)
 {
     for (int role = ISO_ROLE_ANY; role <= ISO_ROLE_LABELS; role++) {
@@ -224,7 +235,8 @@ static void read_with_bounds(const uint8_t *bytes, size_t size)
 static void every_cut_and_every_changed_byte_is_survived(void **state)
 {
     (void)state;
-    static const char *const names[] = {"idx/ok-images-idx3-ubyte", "idx/ok-labels-idx1-ubyte", "idx/trailing", "idx/huge-count"};
+    static const char *const names[] = {"idx/ok-images-idx3-ubyte", "idx/ok-labels-idx1-ubyte", "idx/trailing",
+                                        "idx/huge-count"};
     for (size_t n = 0; n < TEST_COUNT(names); n++) {
         size_t size;
         uint8_t *bytes = test_case_read(names[n], &size);
@@ -274,8 +286,7 @@ static void every_allocation_failure_is_survived(void **state)
 {
     (void)state;
     test_bytes files[] = {
-        test_idx(8, 3, (const uint32_t[]){1, 1, 2}, "\1\2", 2),
-        test_idx(9, 1, (const uint32_t[]){2}, "\1\2", 2),
+        test_idx(8, 3, (const uint32_t[]){1, 1, 2}, "\1\2", 2), test_idx(9, 1, (const uint32_t[]){2}, "\1\2", 2),
         test_idx(0x0C, 2, (const uint32_t[]){1, 1}, "\x7f\xff\xff\xff", 4), /* rounded: comes with a warning */
     };
     static const size_t least[] = {1, 2, 3};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Proves: files, pipes and standard input are read whole; gzip is known by content and checked to the last byte (every cut, every changed
- * byte); folders are listed in byte order; errors name the path and the reason; every allocation failure is survived. */
+ * Proves: files, pipes and standard input are read whole; gzip is known by content and checked to the last byte (every
+ * cut, every changed byte); folders are listed in byte order; errors name the path and the reason; every allocation
+ * failure is survived. */
 #include "test.h"
 
 #include <errno.h>
@@ -38,7 +39,8 @@ static void files_are_read_whole(void **state)
         iso_bytes_release(&b);
         test_heap_expect_empty(&heap);
         if (sizes[i] > 0) { /* one byte too many */
-            assert_int_equal(iso_file_read(path, sizes[i] - 1 ? sizes[i] - 1 : 1, NULL, &b, &e), sizes[i] > 1 ? ISO_E_FORMAT : ISO_OK);
+            assert_int_equal(iso_file_read(path, sizes[i] - 1 ? sizes[i] - 1 : 1, NULL, &b, &e),
+                             sizes[i] > 1 ? ISO_E_FORMAT : ISO_OK);
             iso_bytes_release(&b);
             assert_int_equal(iso_file_read(path, sizes[i], NULL, &b, &e), ISO_OK);
             iso_bytes_release(&b);
@@ -148,7 +150,8 @@ static void errors_name_path_and_reason(void **state)
     assert_int_equal(iso_path_kind_of(folder), ISO_PATH_FOLDER);
     assert_int_equal(iso_path_kind_of(scratch_path(folder, "file")), ISO_PATH_FILE);
     assert_int_equal(iso_path_kind_of("/dev/null"), ISO_PATH_OTHER);
-    assert_int_equal(iso_file_read("/proc/self/mem", 0, NULL, &b, &e), ISO_E_IO); /* opens, but address 0 cannot be read */
+    assert_int_equal(iso_file_read("/proc/self/mem", 0, NULL, &b, &e),
+                     ISO_E_IO); /* opens, but address 0 cannot be read */
     test_expect_word(e.text, "/proc/self/mem: cannot be read: Input/output error");
     if (geteuid() != 0) {
         const char *locked = scratch_path(folder, "locked");
@@ -182,7 +185,8 @@ static void gzip_is_known_by_content(void **state)
     char path[512];
     iso_bytes b;
     iso_error e;
-    assert_int_equal(iso_file_load(test_case_path("idx/trailing-garbage.gz", path), 0, NULL, &b, NULL, &e), ISO_E_FORMAT);
+    assert_int_equal(iso_file_load(test_case_path("idx/trailing-garbage.gz", path), 0, NULL, &b, NULL, &e),
+                     ISO_E_FORMAT);
     test_expect_word(e.text, "trailing-garbage.gz: 3 bytes behind the end of the gzip data (byte 42)");
     assert_null(b.bytes);
     free(right);
@@ -242,7 +246,8 @@ static void damage_is_found(void **state)
         for (int bit = 0; bit < 8; bit++) {
             z.bytes[at] = (uint8_t)(z.bytes[at] ^ 1 << bit);
             int status = gunzip(z.bytes, z.size, 0, &b, &e);
-            if (status == ISO_OK) { /* only where nothing depends on it: flags and time, padding of the first and the last byte */
+            if (status ==
+                ISO_OK) { /* only where nothing depends on it: flags and time, padding of the first and the last byte */
                 assert_true((at >= 3 && at <= 10) || at == z.size - 9);
                 expect_bytes(&b, text, sizeof text);
             } else {
@@ -306,7 +311,8 @@ static void folders_are_listed_in_byte_order(void **state)
     iso_listing_free(&l);
     scratch_remove(empty);
     scratch_remove(folder);
-    static const char *const paths[][3] = {{"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"/", "b", "/b"}, {"a//", "b", "a/b"}, {".", "b", "./b"}};
+    static const char *const paths[][3] = {
+        {"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"/", "b", "/b"}, {"a//", "b", "a/b"}, {".", "b", "./b"}};
     for (size_t i = 0; i < TEST_COUNT(paths); i++) {
         char *path = iso_path_join(NULL, paths[i][0], paths[i][1]);
         assert_string_equal(path, paths[i][2]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Proves: what a job names becomes the right data sets (folder, file with labels beside it, gzip, given labels); every case of the
- * manifest gets its answer from the path to the message; inspect tells what is there; every allocation failure is survived. */
+ * Proves: what a job names becomes the right data sets (folder, file with labels beside it, gzip, given labels); every
+ * case of the manifest gets its answer from the path to the message; inspect tells what is there; every allocation
+ * failure is survived. */
 #include "test.h"
 
 #include <fcntl.h>
@@ -78,7 +79,8 @@ static void files_find_their_labels(void **state)
     snprintf(test, sizeof test, "%s", scratch_path(folder, "t10k-images-idx3-ubyte"));
     snprintf(odd, sizeof odd, "%s", scratch_path(folder, "odd-pictures"));
     snprintf(answers, sizeof answers, "%s", scratch_path(folder, "odd-answers"));
-    assert_int_equal(iso_data_open(&(iso_data_source){.path = train, .test = test, .validation = test}, NULL, &d, &e), ISO_OK);
+    assert_int_equal(iso_data_open(&(iso_data_source){.path = train, .test = test, .validation = test}, NULL, &d, &e),
+                     ISO_OK);
     assert_true(d.train.count == 20 && d.train.labels && d.test.count == 7 && d.test.labels && d.validation.count == 7);
     iso_data_close(&d);
     assert_int_equal(open_path(odd, &d, &e), ISO_E_FORMAT);
@@ -92,7 +94,8 @@ static void files_find_their_labels(void **state)
     test_expect_word(e.text, "odd-answers: samples are wanted");
     assert_int_equal(iso_data_open(&(iso_data_source){.path = odd, .labels = train}, NULL, &d, &e), ISO_E_FORMAT);
     test_expect_word(e.text, "labels are wanted, but there are 3 dimensions");
-    assert_int_equal(iso_data_open(&(iso_data_source){.path = folder, .labels = answers}, NULL, &d, &e), ISO_E_ARGUMENT);
+    assert_int_equal(iso_data_open(&(iso_data_source){.path = folder, .labels = answers}, NULL, &d, &e),
+                     ISO_E_ARGUMENT);
     test_expect_word(e.text, "is a folder");
     assert_int_equal(iso_data_open(&(iso_data_source){.path = folder, .test = odd}, NULL, &d, &e), ISO_E_FORMAT);
     scratch_remove(folder);
@@ -237,23 +240,27 @@ static void inspect_measures(void **state)
     iso_inspection in;
     iso_error e;
     assert_int_equal(iso_inspect(test_case_path("idx/ok.gz", path), NULL, NULL, &in, &e), ISO_OK);
-    assert_true(in.kind == ISO_INSPECT_DATA && in.gzip && in.report.minimum == 0 && in.report.maximum == 11 && in.report.mean == 5.5);
+    assert_true(in.kind == ISO_INSPECT_DATA && in.gzip && in.report.minimum == 0 && in.report.maximum == 11 &&
+                in.report.mean == 5.5);
     assert_null(in.report.class_counts);
     iso_inspection_free(&in);
     iso_inspection_free(&in);
     assert_int_equal(iso_inspect(test_case_path("idx/label-9-of-3", path), "auto", NULL, &in, &e), ISO_OK);
-    assert_true(in.report.label_minimum == 0 && in.report.label_maximum == 9 && in.report.classes == 10 && in.report.empty_classes == 7);
+    assert_true(in.report.label_minimum == 0 && in.report.label_maximum == 9 && in.report.classes == 10 &&
+                in.report.empty_classes == 7);
     assert_true(in.report.class_counts[0] == 1 && in.report.class_counts[9] == 1 && in.report.class_counts[5] == 0);
     iso_inspection_free(&in);
     assert_int_equal(iso_inspect(test_case_path("safetensors/ok.safetensors", path), NULL, NULL, &in, &e), ISO_OK);
     assert_true(in.kind == ISO_INSPECT_TENSORS && iso_tensors_count(in.tensors) == 1);
     iso_inspection_free(&in);
-    assert_int_equal(iso_inspect(test_case_path("safetensors/short.safetensors", path), NULL, NULL, &in, &e), ISO_E_FORMAT);
+    assert_int_equal(iso_inspect(test_case_path("safetensors/short.safetensors", path), NULL, NULL, &in, &e),
+                     ISO_E_FORMAT);
     test_expect_word(e.text, "short.safetensors: the data ends early");
     char *folder = scratch_make();
     put_usual(folder, 20, 7, ".gz");
     assert_int_equal(iso_inspect(folder, NULL, NULL, &in, &e), ISO_OK);
-    assert_true(in.kind == ISO_INSPECT_FOLDER && in.has_test && in.set.count == 20 && in.test_report.class_counts[0] == 2);
+    assert_true(in.kind == ISO_INSPECT_FOLDER && in.has_test && in.set.count == 20 &&
+                in.test_report.class_counts[0] == 2);
     iso_inspection_free(&in);
     /* Tensors are known without their suffix. */
     size_t size;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Proves: every safetensors case of the manifest gets its answer; what is written is read back and has the stated layout; cuts, changed
- * bytes and allocation failures are survived. */
+ * Proves: every safetensors case of the manifest gets its answer; what is written is read back and has the stated
+ * layout; cuts, changed bytes and allocation failures are survived. */
 #include "test.h"
 
 #include "base/buffer.h"
@@ -141,22 +141,28 @@ static void mistakes_are_named(void **state)
     expect_refused("{\"w\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "no shape");
     expect_refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "dimension 0");
     expect_refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[1.0],\"data_offsets\":[0,4]}}", 4, "dimension 0");
-    expect_refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,4]}}", 4, "larger than any file");
-    expect_refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[4611686018427387905],\"data_offsets\":[0,4]}}", 4, "larger than any file");
-    expect_refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[99999999999999999999],\"data_offsets\":[0,4]}}", 4, "dimension 0");
-    expect_refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4, "more than 8 dimensions");
+    expect_refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,4]}}", 4,
+                   "larger than any file");
+    expect_refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[4611686018427387905],\"data_offsets\":[0,4]}}", 4,
+                   "larger than any file");
+    expect_refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[99999999999999999999],\"data_offsets\":[0,4]}}", 4,
+                   "dimension 0");
+    expect_refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4,
+                   "more than 8 dimensions");
     expect_refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "[begin, end]");
     expect_refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, "[begin, end]");
     expect_refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, "1 byte left over");
     expect_refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "leave a hole");
-    expect_refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"v\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[2,6]}}",
+    expect_refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"v\":{\"dtype\":\"F32\",\"shape\":"
+                   "[1],\"data_offsets\":[2,6]}}",
                    6, "overlap");
     expect_refused("{\"__metadata__\":3}", 0, "not an object");
     expect_refused("{\"w\":{}}", 0, "\"w\": no dtype");
     expect_refused("{\"w\":{\"dtype\":\"U8\",\"dtype\":\"U8\"}}", 0, "the key dtype is there twice");
     expect_refused("{\"__metadata__\":{},\"__metadata__\":{}}", 0, "__metadata__ is there twice");
     expect_refused("{\"a\\u0062\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},"
-                   "\"ab\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}", 0, "\"ab\" is there twice");
+                   "\"ab\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}",
+                   0, "\"ab\" is there twice");
     expect_refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[01],\"data_offsets\":[0,4]}}", 4, "dimension 0");
     expect_refused("{\"w\":{\"dtype\":\"F32\",\"shape\":[1e0],\"data_offsets\":[0,4]}}", 4, "dimension 0");
     expect_refused("{\"\\u0000\":{}}", 0, "escape");
@@ -176,8 +182,9 @@ static void mistakes_are_named(void **state)
 static void odd_but_valid_headers_load(void **state)
 {
     (void)state;
-    const char *header = " \t{ \"\\u00e4\\ud83d\\ude00\\n\\/\" : { \"x\" : [ {\"y\":[1.5e3,-2,true,false,null,\"s\"]} , [] , {} ] ,"
-                         "\"data_offsets\" : [ 0 , 4 ] , \"shape\" : [ ] , \"dtype\" : \"F32\" } , \"__metadata__\" : { } }\n ";
+    const char *header =
+        " \t{ \"\\u00e4\\ud83d\\ude00\\n\\/\" : { \"x\" : [ {\"y\":[1.5e3,-2,true,false,null,\"s\"]} , [] , {} ] ,"
+        "\"data_offsets\" : [ 0 , 4 ] , \"shape\" : [ ] , \"dtype\" : \"F32\" } , \"__metadata__\" : { } }\n ";
     test_bytes file = test_safetensors(header + 2, "\0\0\x80\x3f", 4);
     iso_tensors *t;
     iso_error e = {.text = ""};
@@ -209,10 +216,8 @@ static const float weights[6] = {1, -2, 3, -4, 5, -6};
 static const int64_t counts[2] = {-1, INT64_MAX};
 static const uint8_t flags[3] = {1, 0, 1};
 static const iso_tensor_out model[] = {
-    {"b.weight", ISO_TENSOR_F32, 2, {2, 3}, weights},
-    {"flags", ISO_TENSOR_U8, 1, {3}, flags},
-    {"a.bias", ISO_TENSOR_F32, 0, {0}, weights},
-    {"sum", ISO_TENSOR_I64, 1, {2}, counts},
+    {"b.weight", ISO_TENSOR_F32, 2, {2, 3}, weights}, {"flags", ISO_TENSOR_U8, 1, {3}, flags},
+    {"a.bias", ISO_TENSOR_F32, 0, {0}, weights},      {"sum", ISO_TENSOR_I64, 1, {2}, counts},
     {"nothing", ISO_TENSOR_F32, 2, {0, 5}, NULL},
 };
 static const iso_metadata notes[] = {{"z", "last"}, {"a", "line\nbreak \"quoted\""}};
