@@ -24,11 +24,13 @@ int main(int argc, char **argv)
     iso_job_default(&job);
     iso_train_options_default(&options);
     options.observer = &observer;
-    if (iso_job_set(&job, "model=lenet5", NULL, &e) || iso_job_set_text(&job, "DATA-FOLDER", "data.path", argv[1], &e) ||
-        iso_job_set_text(&job, "RUN-FOLDER", "out", argv[2], &e) || iso_job_set_text(&job, "EPOCHS", "epochs", argc > 3 ? argv[3] : "3", &e) ||
+    if (iso_job_set(&job, "model=lenet5", NULL, &e) || iso_job_set_text(&job, "DATA", "data.path", argv[1], &e) ||
+        iso_job_set_text(&job, "RUN", "out", argv[2], &e) ||
+        iso_job_set_text(&job, "EPOCHS", "epochs", argc > 3 ? argv[3] : "3", &e) ||
         iso_train(&job, &options, &summary, &e))
         return fprintf(stderr, "%s\n", e.text), 1;
-    printf("%.0f samples a second, test accuracy %.4f, weights %.12s\n", summary.samples_per_second, summary.test_accuracy, summary.weights_sha256);
+    printf("%.0f samples a second, test accuracy %.4f, weights %.12s\n", summary.samples_per_second,
+           summary.test_accuracy, summary.weights_sha256);
     iso_summary_clear(&summary, NULL);
     return 0;
 }

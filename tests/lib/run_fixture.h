@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * For tests that train: a small data set in IDX files, a job from text, a run with its figures. Header only, since it needs more than
- * the lowest layers' tests link. */
+ * For tests that train: a small data set in IDX files, a job from text, a run with its figures. Header only, since it
+ * needs more than the lowest layers' tests link. */
 #ifndef ISO_TESTS_RUN_FIXTURE_H
 #define ISO_TESTS_RUN_FIXTURE_H
 
@@ -26,7 +26,8 @@ static inline void fixture_images(const char *folder, const char *stem, uint32_t
         }
     }
     char name[128];
-    test_bytes images = test_idx(8, 3, dim, pixel, (size_t)n * FIXTURE_SIDE * FIXTURE_SIDE), labels = test_idx(8, 1, dim, label, n);
+    test_bytes images = test_idx(8, 3, dim, pixel, (size_t)n * FIXTURE_SIDE * FIXTURE_SIDE),
+               labels = test_idx(8, 1, dim, label, n);
     snprintf(name, sizeof name, "%s-images-idx3-ubyte", stem);
     scratch_write(scratch_path(folder, name), images.bytes, images.size);
     snprintf(name, sizeof name, "%s-labels-idx1-ubyte", stem);
@@ -54,7 +55,8 @@ static inline iso_job *fixture_job(const char *data, const char *out, const char
     char text[4096];
     assert_non_null(job);
     iso_job_default(job);
-    snprintf(text, sizeof text, "data: {path: \"%s\"}\nmodel: {preset: mlp, hidden: [12]}\nout: \"%s\"\nseed: 5\n", data, out);
+    snprintf(text, sizeof text, "data: {path: \"%s\"}\nmodel: {preset: mlp, hidden: [12]}\nout: \"%s\"\nseed: 5\n",
+             data, out);
     int result = iso_job_parse(job, "job.yaml", text, strlen(text), NULL, &e);
     text[0] = 0;
     for (const char *line = more, *end; result == 0 && *line; line = end + 1) {

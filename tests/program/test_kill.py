@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs that are killed, stopped or run out of disk, from outside: the resumed run ends with the bytes of an unbroken one.
+"""Runs that are killed, stopped or run out of disk, from outside: resumed, they end with the bytes of an unbroken one.
 
 Runs the command named by ISOCHRON (build/isochron unless given) on small synthetic data. Standard library only.
     tests/program/test_kill.py [-v] [Class.test_name]          ISO_SEED=N replays the moments of the kills
@@ -33,7 +33,8 @@ checkpoint: {{every: 7, seconds: 0}}
 
 
 def idx(path, dims, values):
-    path.write_bytes(struct.pack(">BBBB", 0, 0, 8, len(dims)) + b"".join(struct.pack(">I", d) for d in dims) + bytes(values))
+    head = struct.pack(">BBBB", 0, 0, 8, len(dims)) + b"".join(struct.pack(">I", d) for d in dims)
+    path.write_bytes(head + bytes(values))
 
 
 def make_data(folder, train=2000, test=200, side=12, classes=5):
@@ -74,7 +75,8 @@ class Case(unittest.TestCase):
 
     @classmethod
     def run_to_end(cls, out, *more):
-        r = subprocess.run([ISO, "train", str(cls.job), "--out", str(out), "--quiet", *more], capture_output=True, text=True, timeout=300)
+        r = subprocess.run([ISO, "train", str(cls.job), "--out", str(out), "--quiet", *more], capture_output=True,
+                           text=True, timeout=300)
         if r.returncode:
             raise AssertionError(f"exit {r.returncode}: {r.stderr}")
         return r
@@ -84,8 +86,8 @@ class Case(unittest.TestCase):
         return json.loads((out / "summary.json").read_text())
 
     def begin(self, out, *more, **popen):
-        return subprocess.Popen([ISO, "train", str(self.job), "--out", str(out), "--quiet", *more], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                text=True, **popen)
+        return subprocess.Popen([ISO, "train", str(self.job), "--out", str(out), "--quiet", *more],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **popen)
 
     def expect_whole(self, out):
         s = self.summary(out)
@@ -168,7 +170,8 @@ class Disk(Case):
         """A real one: 256 KiB of tmpfs, where mounting is allowed."""
         mount = self.base / "small"
         mount.mkdir()
-        if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(mount)], capture_output=True).returncode:
+        mounting = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(mount)]
+        if os.geteuid() or subprocess.run(mounting, capture_output=True).returncode:
             self.skipTest("mounting a tmpfs is not allowed here")
         try:
             out = mount / "run"

@@ -14,7 +14,8 @@ int64_t iso_clock_ns(void)
 void iso_sleep_ns(int64_t ns, const atomic_int *stop)
 {
     const int64_t slice = 20000000;
-    for (int64_t end = iso_clock_ns() + ns; ns > 0 && !(stop && atomic_load_explicit(stop, memory_order_relaxed)); ns = end - iso_clock_ns()) {
+    for (int64_t end = iso_clock_ns() + ns; ns > 0 && !(stop && atomic_load_explicit(stop, memory_order_relaxed));
+         ns = end - iso_clock_ns()) {
         int64_t part = ns < slice ? ns : slice;
         nanosleep(&(struct timespec){.tv_sec = part / 1000000000, .tv_nsec = part % 1000000000}, NULL);
     }
@@ -47,8 +48,8 @@ void iso_bell_fini(iso_bell *b)
 
 void iso_bell_ring(iso_bell *b)
 {
-    /* Both sides write their own flag, then read the other's, in one total order: either the sleeper sees the ring or the ringer
-     * sees the sleeper. */
+    /* Both sides write their own flag, then read the other's, in one total order: either the sleeper sees the ring or
+     * the ringer sees the sleeper. */
     if (atomic_exchange(&b->rung, 1) == 0 && atomic_load(&b->asleep)) {
         pthread_mutex_lock(&b->lock);
         pthread_cond_signal(&b->cond);

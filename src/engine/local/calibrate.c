@@ -7,7 +7,8 @@
 #define CALIBRATION_NS 400000000
 
 /* One round as the run would do it with this worker alone. */
-static uint64_t one_round(iso_local *l, worker *w, float *weights, float *const *state, uint64_t round, uint64_t batch)
+static uint64_t one_round(iso_local *l, worker *w, float *weights, float *const *state, uint64_t round,
+                          uint64_t batch)
 {
     uint64_t samples = l->core.samples, first, count;
     iso_round_positions(samples, batch, round % iso_epoch_rounds(samples, batch), &first, &count);
@@ -44,7 +45,8 @@ static uint64_t one_round(iso_local *l, worker *w, float *weights, float *const 
     return count;
 }
 
-int iso_local_calibrate(iso_local *l, uint32_t worker_id, const atomic_int *stop, double *samples_per_second, iso_error *e)
+int iso_local_calibrate(iso_local *l, uint32_t worker_id, const atomic_int *stop, double *samples_per_second,
+                        iso_error *e)
 {
     worker *w = &l->worker[worker_id];
     float *weights = iso_new_raw(l->alloc, l->values, sizeof *weights), *state[ISO_STATES_MAX] = {0};
@@ -60,7 +62,8 @@ int iso_local_calibrate(iso_local *l, uint32_t worker_id, const atomic_int *stop
         samples += one_round(l, w, weights, state, round, batch);
         now = iso_clock_ns();
         if (stop && atomic_load(stop))
-            result = iso_error_set(e, ISO_E_INTERRUPTED, "stopped while the workers were measured; nothing was trained");
+            result =
+                iso_error_set(e, ISO_E_INTERRUPTED, "stopped while the workers were measured; nothing was trained");
     }
     *samples_per_second = now > begun ? (double)samples * 1e9 / (double)(now - begun) : 0;
     w->debt_ns = 0;

@@ -21,7 +21,9 @@ void iso_local_flush_denormals(void)
 
 static iso_feed_part part_of(iso_purpose_of_pass purpose)
 {
-    return purpose == ISO_PASS_TRAIN ? ISO_FEED_TRAIN : purpose == ISO_PASS_TEST ? ISO_FEED_TEST : ISO_FEED_VALIDATION;
+    return purpose == ISO_PASS_TRAIN  ? ISO_FEED_TRAIN
+           : purpose == ISO_PASS_TEST ? ISO_FEED_TEST
+                                      : ISO_FEED_VALIDATION;
 }
 
 static void begin_sum(worker *w)
@@ -42,7 +44,8 @@ static void train_unit(worker *w, uint32_t pass_units, iso_unit_result *r)
     iso_pass_gradient(w->pass, kept, !l->deferred, pass_units, w->sum, r);
 }
 
-/* A slow machine by duty cycle: asleep for its share of the time. Short naps are saved up, since one takes 50 us at least. */
+/* A slow machine by duty cycle: asleep for its share of the time. Short naps are saved up, since one takes 50 us at
+ * least. */
 static void nap(worker *w, int64_t busy_ns)
 {
     const double shortest_ns = 200e3;
@@ -70,7 +73,8 @@ void iso_local_compute(worker *w, const iso_compute *c, iso_totals *totals)
     w->cancelled = false;
     if (c->purpose == ISO_PASS_TRAIN && c->fresh)
         begin_sum(w);
-    for (uint32_t i = 0; i < c->units && !w->cancelled && !atomic_load_explicit(&l->over, memory_order_relaxed); i++) {
+    for (uint32_t i = 0; i < c->units && !w->cancelled && !atomic_load_explicit(&l->over, memory_order_relaxed);
+         i++) {
         uint64_t first;
         uint32_t n = iso_compute_unit(c, i, &first);
         iso_unit_result r;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Stepping the coordinator and doing what it says. Everything here runs with the lock held, on whatever thread has an event. */
+ * Stepping the coordinator and doing what it says. Everything here runs with the lock held, on whatever thread has an
+ * event. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,10 +21,10 @@ void iso_local_unlock(iso_local *l)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* ---- notes ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- notes --------------------------------------------------------------------------------------------- */
 
-/* The next free note. A full queue holds the round up until the calling thread has dealt with some: it never waits for the lock
- * while notes are there. */
+/* The next free note. A full queue holds the round up until the calling thread has dealt with some: it never waits
+ * for the lock while notes are there. */
 static iso_note *note_new(iso_local *l, iso_note_kind kind, int64_t at)
 {
     uint32_t tail = atomic_load_explicit(&l->note_tail, memory_order_relaxed);
@@ -43,13 +44,15 @@ static void note_put(iso_local *l, const iso_note *n)
 {
     uint32_t tail = atomic_load_explicit(&l->note_tail, memory_order_relaxed);
     atomic_store_explicit(&l->note_tail, tail + 1, memory_order_release);
-    if (n->kind != ISO_NOTE_ROUND || tail + 1 - atomic_load_explicit(&l->note_head, memory_order_relaxed) > l->note_count / 2)
+    if (n->kind != ISO_NOTE_ROUND ||
+        tail + 1 - atomic_load_explicit(&l->note_head, memory_order_relaxed) > l->note_count / 2)
         iso_bell_ring(&l->bell);
 }
 
 static const char *node_state(const iso_node_info *info)
 {
-    return info->state == ISO_NODE_LIVE ? (info->round_samples ? "working" : "idle") : iso_node_state_name(info->state);
+    return info->state == ISO_NODE_LIVE ? (info->round_samples ? "working" : "idle")
+                                        : iso_node_state_name(info->state);
 }
 
 static void note_round(iso_local *l, const iso_round_result *r, int64_t at)
@@ -85,7 +88,7 @@ static void note_epoch(iso_local *l, const iso_epoch_result *r, int64_t at)
     note_put(l, n);
 }
 
-/* ---- checkpoints ------------------------------------------------------------------------------------------------------------------ */
+/* ---- checkpoints --------------------------------------------------------------------------------------- */
 
 void iso_local_fill_snapshot(iso_local *l)
 {
@@ -100,8 +103,8 @@ void iso_local_fill_snapshot(iso_local *l)
         iso_net_publish(l->config.net, l->state[i], s->state[i]);
 }
 
-/* The last border goes into the snapshot. When the one before is still being written, a run that goes on asks again later; at its end
- * nothing changes the weights any more, and the calling thread takes the copy itself. */
+/* The last border goes into the snapshot. When the one before is still being written, a run that goes on asks again
+ * later; at its end nothing changes the weights any more, and the calling thread takes the copy itself. */
 static void checkpoint(iso_local *l, bool last, int64_t at)
 {
     bool busy = atomic_load_explicit(&l->snapshot_busy, memory_order_acquire);
@@ -118,7 +121,7 @@ static void checkpoint(iso_local *l, bool last, int64_t at)
     note_put(l, n);
 }
 
-/* ---- the optimiser's step ----------------------------------------------------------------------------------------------------------- */
+/* ---- the optimiser's step ------------------------------------------------------------------------------ */
 
 /* May a worker that was given work still read this buffer? */
 static bool is_read(const iso_local *l, uint32_t buffer)
@@ -169,7 +172,8 @@ static void update_begin(iso_local *l, const iso_update_order *o)
     }
     u->buffer = writable(l);
     if (u->buffer == UINT32_MAX) {
-        iso_local_fail(l, ISO_E_NOMEM, "no memory for a second copy of the weights, which a stalled worker still reads");
+        iso_local_fail(l, ISO_E_NOMEM,
+                       "no memory for a second copy of the weights, which a stalled worker still reads");
         return;
     }
     u->from = u->buffer == l->current ? NULL : l->buffer[l->current];
@@ -188,14 +192,16 @@ static void update_publish(iso_local *l, uint32_t count)
 {
     if (l->ended)
         return;
-    l->current = l->update.buffer; /* read again when the last slice has been answered: the coordinator hands out nothing before */
+    l->current =
+        l->update
+            .buffer; /* read again when the last slice has been answered: the coordinator hands out nothing before */
     atomic_store(&l->update.count, count);
     atomic_store(&l->update.next, 0);
     for (uint32_t i = 0; i < l->config.workers; i++)
         iso_bell_ring(&l->worker[i].bell);
 }
 
-/* ---- effects ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- effects ------------------------------------------------------------------------------------------- */
 
 static void send_to(iso_local *l, uint32_t node, const iso_frame *frame)
 {
@@ -203,7 +209,8 @@ static void send_to(iso_local *l, uint32_t node, const iso_frame *frame)
         return;
     worker *w = &l->worker[node];
     if (!iso_local_inbox_put(w, frame, l->buffer[l->current]))
-        return; /* a thread that has not looked for so long is dead or stalled: the coordinator finds out by its deadline */
+        return; /* a thread that has not looked for so long is dead or stalled: the coordinator finds out by its
+                   deadline */
     if (frame->kind == ISO_FRAME_WORK) {
         w->work_sent++;
         w->buffer = l->current;
@@ -245,8 +252,8 @@ void iso_local_fail(iso_local *l, int code, const char *text)
     end(l, ISO_NOTE_FAILED, false, iso_clock_ns());
 }
 
-/* CHECKPOINT and the end come last whatever the order of the list: a checkpoint may be taken at any time before the next update, and
- * the work that is sent in the same step need not wait for the copy. */
+/* CHECKPOINT and the end come last whatever the order of the list: a checkpoint may be taken at any time before the
+ * next update, and the work that is sent in the same step need not wait for the copy. */
 static void execute(iso_local *l, int64_t at)
 {
     const iso_effect *done = NULL, *failed = NULL;

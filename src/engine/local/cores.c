@@ -68,8 +68,8 @@ static uint32_t quota_v1(const char *folder)
     return cores_of(strtoll(quota, NULL, 10), strtoll(period, NULL, 10));
 }
 
-/* The tightest quota of `mount` + `group` and all groups above it. A group that is not there (a container sees its own group as
- * the top) is skipped. */
+/* The tightest quota of `mount` + `group` and all groups above it. A group that is not there (a container sees its
+ * own group as the top) is skipped. */
 static uint32_t walk(const char *mount, const char *group, uint32_t (*quota)(const char *folder))
 {
     char folder[PATH_TEXT];

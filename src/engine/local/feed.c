@@ -44,7 +44,8 @@ void iso_feeder_load(iso_feeder *r, iso_feed_part part, uint32_t epoch, uint64_t
         if (part == ISO_FEED_TRAIN && r->copy) {
             unsigned char *out = r->copy + i * r->copy_stride;
             uint64_t index = view->index ? view->index[at] : at;
-            iso_augment_sample(&f->augment, view->set->shape, view->set->dtype, f->seed, epoch, index, sample[i], out);
+            iso_augment_sample(&f->augment, view->set->shape, view->set->dtype, f->seed, epoch, index, sample[i],
+                               out);
             sample[i] = out;
         }
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * From positions to loaded samples. A position of a training epoch is a place in the epoch's permutation of the training part;
- * a position of an evaluation is the place itself. Nothing is stored but the data: a worker that is told (epoch, first, count)
- * finds its samples alone.
+ * From positions to loaded samples. A position of a training epoch is a place in the epoch's permutation of the
+ * training part; a position of an evaluation is the place itself. Nothing is stored but the data: a worker that is
+ * told (epoch, first, count) finds its samples alone.
  *
  * Place: engine. Thread: a feed is immutable and shared; a feeder belongs to one thread. */
 #ifndef ISO_ENGINE_LOCAL_FEED_H
@@ -12,9 +12,9 @@
 #include "isochron/nn.h"
 
 typedef struct iso_feed {
-    iso_view view[3];        /* by iso_feed_part; the sets outlive the feed */
+    iso_view view[3];           /* by iso_feed_part; the sets outlive the feed */
     const float *scale, *shift; /* [channels] */
-    iso_augment augment;     /* of the training part */
+    iso_augment augment;        /* of the training part */
     uint64_t seed;
 } iso_feed;
 
@@ -22,10 +22,10 @@ typedef enum iso_feed_part { ISO_FEED_TRAIN, ISO_FEED_VALIDATION, ISO_FEED_TEST 
 
 typedef struct iso_feeder {
     const iso_feed *feed;
-    iso_permutation order;   /* of `epoch`, when have_order */
+    iso_permutation order; /* of `epoch`, when have_order */
     uint32_t epoch;
     bool have_order;
-    unsigned char *copy;     /* [ISO_UNIT_MAX] augmented samples; NULL without augmentation */
+    unsigned char *copy; /* [ISO_UNIT_MAX] augmented samples; NULL without augmentation */
     size_t copy_stride;
     int32_t label[ISO_UNIT_MAX];
 } iso_feeder;

@@ -9,11 +9,11 @@
 #include "engine/local/bell.h"
 #include "engine/local/local.h"
 
-#define INBOX_SLOTS 16u          /* a power of two; more is never under way, a frame beyond is dropped */
-#define SPINS 2000u              /* pauses before a thread sleeps: about the gaps of a small network's rounds */
+#define INBOX_SLOTS 16u /* a power of two; more is never under way, a frame beyond is dropped */
+#define SPINS 2000u     /* pauses before a thread sleeps: about the gaps of a small network's rounds */
 #define SLICES_PER_WORKER 2u
-#define SLICE_VALUES_MIN 4096u   /* smaller slices cost more in hand-over than they share out */
-#define KEPT_UNITS_MAX 64u       /* units of a batch whose dense gradients are taken in the update */
+#define SLICE_VALUES_MIN 4096u /* smaller slices cost more in hand-over than they share out */
+#define KEPT_UNITS_MAX 64u     /* units of a batch whose dense gradients are taken in the update */
 #define KEPT_BYTES_MAX (64u << 20)
 #define NOTES_BYTES (4u << 20)
 #define NOTES_MIN 16u
@@ -32,18 +32,18 @@ typedef struct worker {
 
     /* inbox: one producer (whoever holds the lock), one consumer (the worker's thread) */
     slot inbox[INBOX_SLOTS];
-    _Alignas(64) atomic_uint head;   /* next to be taken */
-    _Alignas(64) atomic_uint tail;   /* next to be filled */
+    _Alignas(64) atomic_uint head; /* next to be taken */
+    _Alignas(64) atomic_uint tail; /* next to be filled */
     iso_bell bell;
     bool have_bell;
 
     /* under the lock */
     uint32_t work_sent;
-    uint32_t buffer;                 /* index of the weights of the last work sent */
+    uint32_t buffer; /* index of the weights of the last work sent */
 
     /* written by the thread, read by anyone */
     _Alignas(64) atomic_uint work_done; /* work frames it is through with */
-    atomic_bool gone;                /* the thread has ended */
+    atomic_bool gone;                   /* the thread has ended */
 
     /* the thread's own; sum, kept_count and dirty pass to the update while no work is out */
     _Alignas(64) iso_worker *core;
@@ -52,16 +52,16 @@ typedef struct worker {
     iso_feeder feeder;
     void *feeder_memory, *pass_memory;
     iso_pass *pass;
-    const float *weights;            /* of the work taken last */
-    int64_t *sum;                    /* [P'] */
-    unsigned char *kept;             /* kept_capacity blocks */
+    const float *weights; /* of the work taken last */
+    int64_t *sum;         /* [P'] */
+    unsigned char *kept;  /* kept_capacity blocks */
     uint32_t kept_count;
-    bool dirty;                      /* the sum may hold something */
+    bool dirty; /* the sum may hold something */
     bool cancelled;
-    double slowdown;                 /* 1: full speed; 4: three quarters of the time asleep */
-    double debt_ns;                  /* sleep not yet slept */
-    uint64_t orders;                 /* for planted faults */
-    iso_compute order;               /* to be run next, when have_order */
+    double slowdown;   /* 1: full speed; 4: three quarters of the time asleep */
+    double debt_ns;    /* sleep not yet slept */
+    uint64_t orders;   /* for planted faults */
+    iso_compute order; /* to be run next, when have_order */
     bool have_order;
     int64_t wake_at;
     bool over;
@@ -70,11 +70,11 @@ typedef struct worker {
 /* The optimiser's step of one round, cut into slices. Filled under the lock; slices are taken through `next`. */
 typedef struct update_job {
     iso_update what;
-    const float *from;               /* copy the slice from here first; NULL: in place */
-    uint64_t *order, *begin, *end;   /* [slices] */
-    int64_t **sum;                   /* [workers] */
-    const void **kept;               /* [kept_capacity] */
-    uint32_t buffer;                 /* current after the step */
+    const float *from;             /* copy the slice from here first; NULL: in place */
+    uint64_t *order, *begin, *end; /* [slices] */
+    int64_t **sum;                 /* [workers] */
+    const void **kept;             /* [kept_capacity] */
+    uint32_t buffer;               /* current after the step */
     _Alignas(64) atomic_uint next, count;
 } update_job;
 
@@ -84,23 +84,23 @@ struct iso_local {
     const iso_alloc *alloc;
     size_t values;
     uint32_t states;
-    bool deferred;                   /* dense gradients are taken in the update */
+    bool deferred; /* dense gradients are taken in the update */
     uint32_t kept_capacity;
     size_t kept_bytes;
     uint32_t spins;
 
-    worker *worker;                  /* [workers] */
-    float **buffer;                  /* [workers + 1], made when needed; buffer[0] always */
+    worker *worker; /* [workers] */
+    float **buffer; /* [workers + 1], made when needed; buffer[0] always */
     uint32_t current;
     float *state[ISO_STATES_MAX];
     update_job update;
 
-    pthread_mutex_t lock;            /* the coordinator and all that its effects touch */
+    pthread_mutex_t lock; /* the coordinator and all that its effects touch */
     bool have_lock;
     void *coordinator_memory;
     iso_coordinator *coordinator;
     iso_effects effects;
-    bool ended;                      /* DONE or FAILED was seen */
+    bool ended; /* DONE or FAILED was seen */
     iso_error error;
 
     iso_snapshot *snapshot;
@@ -114,15 +114,15 @@ struct iso_local {
     _Alignas(64) atomic_uint note_head;
     _Alignas(64) atomic_uint note_tail;
 
-    iso_bell bell;                   /* the calling thread's */
+    iso_bell bell; /* the calling thread's */
     bool have_bell;
-    bool stop_wanted;                /* the calling thread's own */
+    bool stop_wanted; /* the calling thread's own */
     _Alignas(64) atomic_llong wake_at, waiting_until;
-    atomic_bool over;                /* threads end; computing stops between units */
+    atomic_bool over; /* threads end; computing stops between units */
     atomic_uint alive;
 };
 
-/* ---- coordinator.c ---- */
+/* ---- coordinator.c ------------------------------------------------------------------------------------- */
 
 /* With the lock held: one event of the coordinator, its effects executed. now is set here. */
 void iso_local_step(iso_local *l, iso_event *event);
@@ -133,7 +133,7 @@ void iso_local_fill_snapshot(iso_local *l);
 /* With the lock held: the run ends with an error of the engine's own. */
 void iso_local_fail(iso_local *l, int code, const char *text);
 
-/* ---- worker.c ---- */
+/* ---- worker.c ------------------------------------------------------------------------------------------ */
 
 void *iso_local_worker_main(void *context);
 /* Takes the first frame of the inbox, which there is, and steps the worker's core with it. */
@@ -144,7 +144,7 @@ void iso_local_inbox_taken(worker *w);
 /* With the lock held: false when the inbox is full. */
 bool iso_local_inbox_put(worker *w, const iso_frame *frame, const float *weights);
 
-/* ---- compute.c ---- */
+/* ---- compute.c ----------------------------------------------------------------------------------------- */
 
 /* Units of an order into *totals, busy time included. */
 void iso_local_compute(worker *w, const iso_compute *c, iso_totals *totals);
@@ -155,7 +155,8 @@ void iso_local_flush_denormals(void);
 
 static inline bool iso_local_update_waits(iso_local *l)
 {
-    return atomic_load_explicit(&l->update.next, memory_order_relaxed) < atomic_load_explicit(&l->update.count, memory_order_relaxed);
+    return atomic_load_explicit(&l->update.next, memory_order_relaxed) <
+           atomic_load_explicit(&l->update.count, memory_order_relaxed);
 }
 
 #endif

@@ -18,7 +18,7 @@ static int no_memory(iso_error *e, const char *what, size_t bytes)
     return iso_error_set(e, ISO_E_NOMEM, "no memory for %s: %zu bytes were asked for", what, bytes);
 }
 
-/* ---- configuration of the core ------------------------------------------------------------------------------------------------------ */
+/* ---- configuration of the core ------------------------------------------------------------------------- */
 
 static uint32_t slices_for(uint32_t workers, size_t values)
 {
@@ -60,7 +60,8 @@ static void configure_core(iso_local *l)
     c->checkpoint_ns = g->job->checkpoint.seconds > 0 ? (int64_t)(g->job->checkpoint.seconds * 1e9) : 0;
 }
 
-/* Keeping a batch's dense layers until the update saves writing their gradient; it costs a block a unit, in every worker. */
+/* Keeping a batch's dense layers until the update saves writing their gradient; it costs a block a unit, in every
+ * worker. */
 static void choose_deferral(iso_local *l)
 {
     const iso_local_config *g = &l->config;
@@ -72,7 +73,7 @@ static void choose_deferral(iso_local *l)
     l->kept_capacity = l->deferred ? (uint32_t)units : 1;
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------------------- */
 
 static int worker_init(iso_local *l, uint32_t id, iso_error *e)
 {
@@ -93,8 +94,10 @@ static int worker_init(iso_local *l, uint32_t id, iso_error *e)
     w->pass_memory = iso_new_raw(l->alloc, pass, 1);
     w->sum = iso_new(l->alloc, l->values, sizeof *w->sum);
     w->kept = iso_new_raw(l->alloc, l->kept_capacity, l->kept_bytes ? l->kept_bytes : 1);
-    if (!w->core_memory || !w->effects.item || (copies && !w->feeder_memory) || !w->pass_memory || !w->sum || !w->kept)
-        return no_memory(e, "a worker's working memory", pass + copies + l->values * sizeof *w->sum + l->kept_capacity * l->kept_bytes);
+    if (!w->core_memory || !w->effects.item || (copies && !w->feeder_memory) || !w->pass_memory || !w->sum ||
+        !w->kept)
+        return no_memory(e, "a worker's working memory",
+                         pass + copies + l->values * sizeof *w->sum + l->kept_capacity * l->kept_bytes);
     w->pass = iso_pass_init(g->net, g->unit, true, w->pass_memory);
     iso_feeder_init(&w->feeder, g->feed, w->feeder_memory);
     iso_worker_config c = {.node = id,
@@ -132,16 +135,21 @@ static int take_arrays(iso_local *l, iso_error *e)
     l->note_count = NOTES_BYTES / l->note_bytes > NOTES_MIN ? (uint32_t)(NOTES_BYTES / l->note_bytes) : NOTES_MIN;
     size_t coordinator = iso_coordinator_bytes(&l->core);
     l->effects.capacity = iso_coordinator_effects_max(&l->core);
-    bool enough = (l->worker = iso_new(a, n, sizeof *l->worker)) && (l->buffer = iso_new(a, (size_t)n + 1, sizeof *l->buffer)) &&
-                  (l->buffer[0] = iso_new(a, l->values, sizeof(float))) && (l->notes = iso_new(a, l->note_count, l->note_bytes)) &&
+    bool enough = (l->worker = iso_new(a, n, sizeof *l->worker)) &&
+                  (l->buffer = iso_new(a, (size_t)n + 1, sizeof *l->buffer)) &&
+                  (l->buffer[0] = iso_new(a, l->values, sizeof(float))) &&
+                  (l->notes = iso_new(a, l->note_count, l->note_bytes)) &&
                   (l->coordinator_memory = iso_new_raw(a, coordinator, 1)) &&
                   (l->effects.item = iso_new(a, l->effects.capacity, sizeof(iso_effect))) &&
-                  (u->order = iso_new(a, l->core.slices, sizeof *u->order)) && (u->begin = iso_new(a, l->core.slices, sizeof *u->begin)) &&
+                  (u->order = iso_new(a, l->core.slices, sizeof *u->order)) &&
+                  (u->begin = iso_new(a, l->core.slices, sizeof *u->begin)) &&
                   (u->end = iso_new(a, l->core.slices, sizeof *u->end)) && (u->sum = iso_new(a, n, sizeof *u->sum)) &&
                   (u->kept = iso_new(a, l->kept_capacity, sizeof *u->kept));
     for (uint32_t i = 0; enough && i < l->states; i++)
         enough = (l->state[i] = iso_new(a, l->values, sizeof(float))) != NULL;
-    return enough ? 0 : no_memory(e, "weights, optimizer and coordinator", l->values * sizeof(float) * (1 + l->states) + coordinator);
+    return enough ? 0
+                  : no_memory(e, "weights, optimizer and coordinator",
+                              l->values * sizeof(float) * (1 + l->states) + coordinator);
 }
 
 static int prepare(iso_local *l, iso_error *e)
@@ -167,7 +175,8 @@ static int prepare(iso_local *l, iso_error *e)
     for (uint32_t i = 0; l->config.throttle_count && i < l->config.workers; i++) {
         uint32_t speed = l->config.throttle[i % l->config.throttle_count];
         if (speed == 0)
-            return iso_error_set(e, ISO_E_ARGUMENT, "throttle: a speed of 0; speeds are whole numbers from 1, as in 4:2:1");
+            return iso_error_set(e, ISO_E_ARGUMENT,
+                                 "throttle: a speed of 0; speeds are whole numbers from 1, as in 4:2:1");
         l->worker[i].slowdown = (double)fastest / speed;
     }
     l->coordinator = iso_coordinator_init(&l->core, 0, l->coordinator_memory);
@@ -178,7 +187,8 @@ int iso_local_new(iso_local **out, const iso_local_config *config, iso_error *e)
 {
     *out = NULL;
     if (config->workers < 1 || config->workers > ISO_WORKERS_MAX)
-        return iso_error_set(e, ISO_E_ARGUMENT, "workers: %u; 1 to %u are possible", config->workers, ISO_WORKERS_MAX);
+        return iso_error_set(e, ISO_E_ARGUMENT, "workers: %u; 1 to %u are possible", config->workers,
+                             ISO_WORKERS_MAX);
     iso_local *l = iso_new(config->alloc, 1, sizeof *l);
     if (!l)
         return no_memory(e, "the local engine", sizeof *l);
@@ -228,7 +238,7 @@ void iso_local_free(iso_local *l)
     iso_free(l->alloc, l);
 }
 
-/* ---- beginning ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- beginning ----------------------------------------------------------------------------------------- */
 
 float *iso_local_weights(const iso_local *l)
 {
@@ -272,15 +282,16 @@ int iso_local_start(iso_local *l, iso_snapshot *snapshot, float *best, iso_error
         int why = pthread_create(&w->thread, NULL, iso_local_worker_main, w);
         if (why) {
             iso_local_join(l);
-            return iso_error_set(e, ISO_E_NOMEM, "worker thread %u of %u could not be started: %s; try fewer --workers", i + 1, l->config.workers,
-                                 strerror_r(why, (char[128]){0}, 128));
+            return iso_error_set(e, ISO_E_NOMEM,
+                                 "worker thread %u of %u could not be started: %s; try fewer --workers", i + 1,
+                                 l->config.workers, strerror_r(why, (char[128]){0}, 128));
         }
         w->started = true;
     }
     return 0;
 }
 
-/* ---- what the calling thread does ------------------------------------------------------------------------------------------------------- */
+/* ---- what the calling thread does ---------------------------------------------------------------------- */
 
 static iso_note *first_note(iso_local *l)
 {
@@ -351,7 +362,8 @@ void iso_local_pop(iso_local *l)
 {
     const iso_note *n = first_note(l);
     bool checkpoint = n->kind == ISO_NOTE_CHECKPOINT, best = n->kind == ISO_NOTE_EPOCH && n->epoch.best;
-    atomic_store_explicit(&l->note_head, atomic_load_explicit(&l->note_head, memory_order_relaxed) + 1, memory_order_release);
+    atomic_store_explicit(&l->note_head, atomic_load_explicit(&l->note_head, memory_order_relaxed) + 1,
+                          memory_order_release);
     if (best)
         atomic_store_explicit(&l->best_busy, false, memory_order_release);
     if (!checkpoint)
@@ -382,9 +394,4 @@ void iso_local_join(iso_local *l)
         pthread_join(w->thread, NULL);
         w->started = false;
     }
-}
-
-void iso_local_node(const iso_local *l, uint32_t worker_id, iso_node_info *out)
-{
-    iso_coordinator_node(l->coordinator, worker_id, out);
 }

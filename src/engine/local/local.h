@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The local engine: a coordinator and its workers as threads of one process.
  *
- *   worker thread    steps its own worker core, computes units, runs update slices. A frame for the coordinator is delivered by
- *                    the thread that has it: it takes the lock, steps the coordinator and executes the effects. So a round
+ *   worker thread    steps its own worker core, computes units, runs update slices. A frame for the coordinator is
+ * delivered by the thread that has it: it takes the lock, steps the coordinator and executes the effects. So a round
  *                    needs no thread of the coordinator's and no hand-over.
- *   calling thread   waits; writes files; gives the coordinator its timers, the stop and the wish for a checkpoint. It learns of
- *                    rounds, epochs, events and checkpoints from a queue of *notes*, in their order, and works behind the
+ *   calling thread   waits; writes files; gives the coordinator its timers, the stop and the wish for a checkpoint.
+ * It learns of rounds, epochs, events and checkpoints from a queue of *notes*, in their order, and works behind the
  *                    round's back: nothing it does delays a round unless the queue is full.
  *
- * Frames between them go by reference through an inbox of each worker. Sums stay where they are made; weights are shared. A worker
- * that was given work and has not finished it may read the weights it was given it for, whatever the coordinator thinks of it
- * by then. Invariant: an update never writes weights that such a worker may read; if there is one, the update goes to another
- * buffer. So a stalled worker costs a buffer, never a wrong number.
+ * Frames between them go by reference through an inbox of each worker. Sums stay where they are made; weights are
+ * shared. A worker that was given work and has not finished it may read the weights it was given it for, whatever the
+ * coordinator thinks of it by then. Invariant: an update never writes weights that such a worker may read; if there
+ * is one, the update goes to another buffer. So a stalled worker costs a buffer, never a wrong number.
  *
  * Place: engine. Thread: all functions here are the calling thread's. */
 #ifndef ISO_ENGINE_LOCAL_LOCAL_H
@@ -33,15 +33,16 @@ typedef struct iso_local_config {
     const iso_feed *feed;
     const iso_job *job;
     uint32_t workers, unit;
-    const uint32_t *throttle;         /* relative speeds; NULL: none */
+    const uint32_t *throttle; /* relative speeds; NULL: none */
     uint32_t throttle_count;
     iso_policy_spec policy;
     uint64_t job_digest, data_digest;
-    const iso_train_faults *faults;   /* may be NULL */
+    const iso_train_faults *faults; /* may be NULL */
     const iso_alloc *alloc;
 } iso_local_config;
 
-/* Takes all memory. Errors: ISO_E_NOMEM (says how much was asked for), ISO_E_ARGUMENT. Pointers of the config are borrowed. */
+/* Takes all memory. Errors: ISO_E_NOMEM (says how much was asked for), ISO_E_ARGUMENT. Pointers of the config are
+ * borrowed. */
 int iso_local_new(iso_local **out, const iso_local_config *config, iso_error *e);
 /* Ends and joins the threads if they run. NULL is fine. */
 void iso_local_free(iso_local *l);
@@ -55,11 +56,13 @@ size_t iso_local_state_max(const iso_local *l);
 /* Goes on from a snapshot. Errors as iso_coordinator_resume. */
 int iso_local_resume(iso_local *l, const iso_snapshot *s, iso_error *e);
 
-/* Samples a second of worker i alone, by training for a fraction of a second on copies. Before _start. Errors: ISO_E_NOMEM, ISO_E_INTERRUPTED. */
-int iso_local_calibrate(iso_local *l, uint32_t worker, const atomic_int *stop, double *samples_per_second, iso_error *e);
+/* Samples a second of worker i alone, by training for a fraction of a second on copies. Before _start. Errors:
+ * ISO_E_NOMEM, ISO_E_INTERRUPTED. */
+int iso_local_calibrate(iso_local *l, uint32_t worker, const atomic_int *stop, double *samples_per_second,
+                        iso_error *e);
 
-/* Starts the threads. `snapshot` and `best` (NULL without validation) are where border states are put for the caller to write:
- * see ISO_NOTE_CHECKPOINT and ISO_NOTE_EPOCH. Errors: ISO_E_NOMEM when a thread cannot be started. */
+/* Starts the threads. `snapshot` and `best` (NULL without validation) are where border states are put for the caller
+ * to write: see ISO_NOTE_CHECKPOINT and ISO_NOTE_EPOCH. Errors: ISO_E_NOMEM when a thread cannot be started. */
 int iso_local_start(iso_local *l, iso_snapshot *snapshot, float *best, iso_error *e);
 
 typedef enum iso_note_kind {
@@ -74,18 +77,18 @@ typedef enum iso_note_kind {
 typedef struct iso_note {
     iso_note_kind kind;
     bool stopped;
-    bool late;               /* inside the engine: the snapshot is filled when this note is reached */
-    int64_t at;              /* ns, of the event */
+    bool late;  /* inside the engine: the snapshot is filled when this note is reached */
+    int64_t at; /* ns, of the event */
     union {
         iso_round_result round;
         iso_epoch_result epoch;
         iso_record record;
     };
-    iso_node_record node[];  /* ROUND: [workers] */
+    iso_node_record node[]; /* ROUND: [workers] */
 } iso_note;
 
-/* Waits until there is a note, until_ns has passed or a timer of the coordinator is due (then it is given to it). Returns the first note, or
- * NULL. */
+/* Waits until there is a note, until_ns has passed or a timer of the coordinator is due (then it is given to it).
+ * Returns the first note, or NULL. */
 const iso_note *iso_local_next(iso_local *l, int64_t until_ns);
 /* The note is dealt with. */
 void iso_local_pop(iso_local *l);
@@ -97,8 +100,5 @@ void iso_local_stop(iso_local *l);
 
 /* Waits for the threads to end, after the last note. */
 void iso_local_join(iso_local *l);
-
-/* What a node has done since the start. */
-void iso_local_node(const iso_local *l, uint32_t worker, iso_node_info *out);
 
 #endif

@@ -2,7 +2,7 @@
  * A worker's thread: frames in, units and update slices, frames out. */
 #include "engine/local/inside.h"
 
-/* ---- inbox ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- inbox --------------------------------------------------------------------------------------------- */
 
 bool iso_local_inbox_put(worker *w, const iso_frame *frame, const float *weights)
 {
@@ -27,7 +27,7 @@ void iso_local_inbox_taken(worker *w)
     atomic_store_explicit(&w->head, atomic_load_explicit(&w->head, memory_order_relaxed) + 1, memory_order_release);
 }
 
-/* ---- stepping --------------------------------------------------------------------------------------------------------------------- */
+/* ---- stepping ------------------------------------------------------------------------------------------ */
 
 static void deliver(worker *w, const iso_frame *frame)
 {

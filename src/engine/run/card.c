@@ -20,8 +20,8 @@ static int no_memory(iso_error *e)
     return iso_error_set(e, ISO_E_NOMEM, "no memory for the description of the model");
 }
 
-int iso_card_make(iso_card *c, const iso_job *job, const iso_dataset *training, uint32_t classes, const iso_channel *channel, const iso_alloc *a,
-                  iso_error *e)
+int iso_card_make(iso_card *c, const iso_job *job, const iso_dataset *training, uint32_t classes,
+                  const iso_channel *channel, const iso_alloc *a, iso_error *e)
 {
     *c = (iso_card){.classes = classes, .input = training->shape, .fingerprint = training->fingerprint, .alloc = a};
     c->job = iso_new_raw(a, 1, sizeof *c->job);
@@ -71,7 +71,7 @@ int iso_card_net(const iso_card *c, iso_isa isa, iso_net **net, iso_error *e)
     return result;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------------------------- */
 
 /* Values are collected as offsets first, since the text moves while it grows. */
 typedef struct collector {
@@ -126,8 +126,8 @@ static void put_job(collector *c, const iso_job *job)
         iso_job_write(job, text, length + 1);
 }
 
-int iso_card_write(const iso_card *c, const char *kind, uint64_t round, uint32_t epoch, const char *extra_key, const char *extra,
-                   iso_card_text *out, iso_error *e)
+int iso_card_write(const iso_card *c, const char *kind, uint64_t round, uint32_t epoch, const char *extra_key,
+                   const char *extra, iso_card_text *out, iso_error *e)
 {
     *out = (iso_card_text){.count = 0};
     iso_buffer_init(&out->text, c->alloc, 0);
@@ -149,9 +149,10 @@ int iso_card_write(const iso_card *c, const char *kind, uint64_t round, uint32_t
         iso_buffer_text(b, "]");
         finish(&list);
     }
-    put(&list, "normalize", c->job->data.normalize == ISO_JOB_NORMALIZE_STANDARD ? "standard"
-                            : c->job->data.normalize == ISO_JOB_NORMALIZE_UNIT   ? "unit"
-                                                                                 : "none");
+    put(&list, "normalize",
+        c->job->data.normalize == ISO_JOB_NORMALIZE_STANDARD ? "standard"
+        : c->job->data.normalize == ISO_JOB_NORMALIZE_UNIT   ? "unit"
+                                                             : "none");
     put_floats(&list, "scale", c->scale, c->input.c);
     put_floats(&list, "shift", c->shift, c->input.c);
     iso_buffer_format(begin(&list, "data"), "%016" PRIx64, c->fingerprint);
@@ -175,7 +176,7 @@ void iso_card_text_free(iso_card_text *t)
     t->count = 0;
 }
 
-/* ---- the check sum: crc of every part, added up, so that the order of the parts does not matter ----------------------------- */
+/* ---- the check sum: crc of every part, added up, so that the order of the parts does not matter -------- */
 
 static uint32_t crc_pair(const char *key, const char *value)
 {
@@ -220,19 +221,20 @@ void iso_card_seal(iso_card_text *t, const iso_tensor_out *tensors, uint32_t cou
     t->pair[t->count++] = (iso_metadata){.key = "crc32c", .value = text};
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------------------------- */
 
 int iso_card_verify(const iso_tensors *t, const char *kind, const char *path, iso_error *e)
 {
     const char *tag = iso_tensors_metadata(t, "isochron"), *wanted_crc = iso_tensors_metadata(t, "crc32c");
     const char *space = tag ? strchr(tag, ' ') : NULL;
     if (!tag || !space || !wanted_crc)
-        return iso_error_set(e, ISO_E_FORMAT, "%s: not a model or checkpoint of isochron (its metadata has no '%s')", path,
-                             tag ? "crc32c" : "isochron");
+        return iso_error_set(e, ISO_E_FORMAT, "%s: not a model or checkpoint of isochron (its metadata has no '%s')",
+                             path, tag ? "crc32c" : "isochron");
     if (kind && (strncmp(tag, kind, strlen(kind)) != 0 || tag[strlen(kind)] != ' '))
         return iso_error_set(e, ISO_E_FORMAT, "%s: a %s is wanted, the file is a '%.40s'", path, kind, tag);
     if (atoi(space + 1) != CARD_VERSION)
-        return iso_error_set(e, ISO_E_FORMAT, "%s: a file of version '%.40s', this program reads version %d", path, tag, CARD_VERSION);
+        return iso_error_set(e, ISO_E_FORMAT, "%s: a file of version '%.40s', this program reads version %d", path,
+                             tag, CARD_VERSION);
     uint32_t sum = 0;
     for (uint32_t i = 0; i < iso_tensors_metadata_count(t); i++) {
         const char *key, *value;
@@ -246,16 +248,19 @@ int iso_card_verify(const iso_tensors *t, const char *kind, const char *path, is
     char found[16];
     snprintf(found, sizeof found, "%08" PRIx32, sum);
     if (strcmp(found, wanted_crc) != 0)
-        return iso_error_set(e, ISO_E_FORMAT, "%s: damaged: its check sum is %s, its content gives %s", path, wanted_crc, found);
+        return iso_error_set(e, ISO_E_FORMAT, "%s: damaged: its check sum is %s, its content gives %s", path,
+                             wanted_crc, found);
     return 0;
 }
 
 static int bad_key(const char *path, const char *key, const char *value, iso_error *e)
 {
-    return iso_error_set(e, ISO_E_FORMAT, "%s: metadata '%s' is %s%.60s", path, key, value ? "not understood: " : "missing", value ? value : "");
+    return iso_error_set(e, ISO_E_FORMAT, "%s: metadata '%s' is %s%.60s", path, key,
+                         value ? "not understood: " : "missing", value ? value : "");
 }
 
-int iso_card_number(const iso_tensors *t, const char *key, uint64_t max, const char *path, uint64_t *out, iso_error *e)
+int iso_card_number(const iso_tensors *t, const char *key, uint64_t max, const char *path, uint64_t *out,
+                    iso_error *e)
 {
     const char *text = iso_tensors_metadata(t, key);
     if (!text || iso_parse_u64(text, strlen(text), 0, max, out) != ISO_PARSE_OK)
@@ -278,7 +283,8 @@ static int read_shape(iso_shape *s, const iso_tensors *t, const char *path, iso_
     return 0;
 }
 
-static int read_floats(const iso_tensors *t, const char *key, uint32_t count, const char *path, const iso_alloc *a, float **out, iso_error *e)
+static int read_floats(const iso_tensors *t, const char *key, uint32_t count, const char *path, const iso_alloc *a,
+                       float **out, iso_error *e)
 {
     const char *text = iso_tensors_metadata(t, key);
     json_t *list = text ? json_loads(text, JSON_DECODE_INT_AS_REAL, NULL) : NULL;
@@ -370,14 +376,15 @@ int iso_card_read(iso_card *c, const iso_tensors *t, const char *path, const iso
     return result;
 }
 
-/* ---- weights -------------------------------------------------------------------------------------------------------------- */
+/* ---- weights ------------------------------------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b)
 {
     return strcmp((*(const iso_tensor *const *)a)->name, (*(const iso_tensor *const *)b)->name);
 }
 
-int iso_weights_sha256(const iso_net *net, const float *published, const iso_alloc *a, char out[ISO_SHA256_TEXT], iso_error *e)
+int iso_weights_sha256(const iso_net *net, const float *published, const iso_alloc *a, char out[ISO_SHA256_TEXT],
+                       iso_error *e)
 {
     uint32_t count = iso_net_tensor_count(net);
     const iso_tensor **order = iso_new_raw(a, count, sizeof(const iso_tensor *));
@@ -397,12 +404,16 @@ int iso_weights_sha256(const iso_net *net, const float *published, const iso_all
     return 0;
 }
 
-void iso_weights_tensors(const iso_net *net, const float *published, const char *prefix, char (*names)[ISO_TENSOR_NAME_MAX], iso_tensor_out *out)
+void iso_weights_tensors(const iso_net *net, const float *published, const char *prefix,
+                         char (*names)[ISO_TENSOR_NAME_MAX], iso_tensor_out *out)
 {
     for (uint32_t i = 0; i < iso_net_tensor_count(net); i++) {
         const iso_tensor *t = iso_net_tensor(net, i);
         snprintf(names[i], ISO_TENSOR_NAME_MAX, "%s%s", prefix, t->name);
-        out[i] = (iso_tensor_out){.name = names[i], .type = ISO_TENSOR_F32, .rank = t->rank, .data = published ? published + t->offset : NULL};
+        out[i] = (iso_tensor_out){.name = names[i],
+                                  .type = ISO_TENSOR_F32,
+                                  .rank = t->rank,
+                                  .data = published ? published + t->offset : NULL};
         for (uint32_t k = 0; k < t->rank; k++)
             out[i].dim[k] = t->dim[k];
     }

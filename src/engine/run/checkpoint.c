@@ -10,7 +10,8 @@
 
 static const char coordinator_tensor[] = "state.coordinator";
 
-int iso_snapshot_init(iso_snapshot *s, const iso_net *net, const iso_optimizer *o, size_t core_capacity, const iso_alloc *a, iso_error *e)
+int iso_snapshot_init(iso_snapshot *s, const iso_net *net, const iso_optimizer *o, size_t core_capacity,
+                      const iso_alloc *a, iso_error *e)
 {
     *s = (iso_snapshot){.states = iso_optimizer_states(o), .core_capacity = core_capacity, .alloc = a};
     size_t parameters = iso_net_parameters(net);
@@ -20,7 +21,8 @@ int iso_snapshot_init(iso_snapshot *s, const iso_net *net, const iso_optimizer *
     if (enough)
         return 0;
     iso_snapshot_fini(s);
-    return iso_error_set(e, ISO_E_NOMEM, "no memory for a copy of the %zu weights and the optimizer's state", parameters);
+    return iso_error_set(e, ISO_E_NOMEM, "no memory for a copy of the %zu weights and the optimizer's state",
+                         parameters);
 }
 
 void iso_snapshot_fini(iso_snapshot *s)
@@ -33,14 +35,15 @@ void iso_snapshot_fini(iso_snapshot *s)
     *s = (iso_snapshot){.alloc = s->alloc};
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------------------------- */
 
 static int to_file(void *context, const void *bytes, size_t size, iso_error *e)
 {
     return iso_replace_write(context, bytes, size, e);
 }
 
-static int write_tensors(iso_run *run, const char *name, const iso_tensor_out *tensors, uint32_t count, const iso_card_text *text, iso_error *e)
+static int write_tensors(iso_run *run, const char *name, const iso_tensor_out *tensors, uint32_t count,
+                         const iso_card_text *text, iso_error *e)
 {
     iso_replace file;
     int result = iso_replace_begin(&file, run, name, e);
@@ -66,8 +69,8 @@ static void list_free(tensor_list *l, const iso_alloc *a)
 }
 
 /* s NULL: the weights alone, from `published` (NULL too: names and shapes only). */
-static int list_make(tensor_list *l, const iso_net *net, const iso_optimizer *o, const float *published, const iso_snapshot *s, const iso_alloc *a,
-                     iso_error *e)
+static int list_make(tensor_list *l, const iso_net *net, const iso_optimizer *o, const float *published,
+                     const iso_snapshot *s, const iso_alloc *a, iso_error *e)
 {
     uint32_t part = iso_net_tensor_count(net), states = s ? s->states : 0;
     *l = (tensor_list){.count = part * (1 + states) + (s ? 1 : 0)};
@@ -84,11 +87,13 @@ static int list_make(tensor_list *l, const iso_net *net, const iso_optimizer *o,
         iso_weights_tensors(net, s->state[i], prefix, l->name + part * (1 + i), l->tensor + part * (1 + i));
     }
     if (s)
-        l->tensor[l->count - 1] = (iso_tensor_out){.name = coordinator_tensor, .type = ISO_TENSOR_U8, .rank = 1, .dim = {s->core_bytes}, .data = s->core};
+        l->tensor[l->count - 1] = (iso_tensor_out){
+            .name = coordinator_tensor, .type = ISO_TENSOR_U8, .rank = 1, .dim = {s->core_bytes}, .data = s->core};
     return 0;
 }
 
-/* Keeps the newest `keep` up to this round. A later one cannot be whole or of this run: a resume would have begun from it. */
+/* Keeps the newest `keep` up to this round. A later one cannot be whole or of this run: a resume would have begun
+ * from it. */
 static int remove_others(iso_run *run, uint64_t round, uint32_t keep, iso_error *e)
 {
     uint64_t *rounds;
@@ -105,7 +110,8 @@ static int remove_others(iso_run *run, uint64_t round, uint32_t keep, iso_error 
     return result;
 }
 
-int iso_checkpoint_write(iso_run *run, const iso_card *card, const iso_net *net, const iso_snapshot *s, uint32_t keep, iso_error *e)
+int iso_checkpoint_write(iso_run *run, const iso_card *card, const iso_net *net, const iso_snapshot *s, uint32_t keep,
+                         iso_error *e)
 {
     char name[ISO_CHECKPOINT_NAME_MAX], crc[16];
     iso_checkpoint_name(s->round, name);
@@ -129,8 +135,8 @@ int iso_checkpoint_write(iso_run *run, const iso_card *card, const iso_net *net,
     return result ? result : remove_others(run, s->round, keep ? keep : 1, e);
 }
 
-int iso_model_write(iso_run *run, const char *name, const iso_card *card, const iso_net *net, const float *published, uint64_t round,
-                    uint32_t epoch, char sha256[ISO_SHA256_TEXT], iso_error *e)
+int iso_model_write(iso_run *run, const char *name, const iso_card *card, const iso_net *net, const float *published,
+                    uint64_t round, uint32_t epoch, char sha256[ISO_SHA256_TEXT], iso_error *e)
 {
     int result = iso_weights_sha256(net, published, run->alloc, sha256, e);
     if (result)
@@ -151,9 +157,10 @@ int iso_model_write(iso_run *run, const char *name, const iso_card *card, const 
     return result;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------------------------- */
 
-static int copy_array(const iso_net *net, const iso_tensors *t, const char *prefix, float *out, const char *path, iso_error *e)
+static int copy_array(const iso_net *net, const iso_tensors *t, const char *prefix, float *out, const char *path,
+                      iso_error *e)
 {
     for (uint32_t i = 0; i < iso_net_tensor_count(net); i++) {
         const iso_tensor *tensor = iso_net_tensor(net, i);
@@ -172,7 +179,8 @@ static int copy_core(const iso_tensors *t, const char *path, iso_snapshot *s, is
 {
     const iso_tensor_view *core = iso_tensors_find(t, coordinator_tensor);
     if (!core || core->type != ISO_TENSOR_U8 || core->bytes == 0)
-        return iso_error_set(e, ISO_E_FORMAT, "%s: tensor '%s' is missing or of another type", path, coordinator_tensor);
+        return iso_error_set(e, ISO_E_FORMAT, "%s: tensor '%s' is missing or of another type", path,
+                             coordinator_tensor);
     if (core->bytes > s->core_capacity) {
         uint8_t *larger = iso_new(s->alloc, core->bytes, 1);
         if (!larger)
@@ -196,13 +204,16 @@ static int same_origin(const iso_card *mine, const iso_tensors *t, const char *p
     if (result)
         iso_error_prefix(e, "%s: ", path);
     else if (theirs.fingerprint != mine->fingerprint)
-        result = iso_error_set(e, ISO_E_MISMATCH, "%s: the training data at %s are not those the run began with; bring them back or start a new run",
-                               path, mine->job->data.path);
+        result = iso_error_set(
+            e, ISO_E_MISMATCH,
+            "%s: the training data at %s are not those the run began with; bring them back or start a new run", path,
+            mine->job->data.path);
     iso_card_free(&theirs);
     return result;
 }
 
-static int fill(const iso_tensors *t, const iso_card *card, const iso_net *net, const char *path, iso_snapshot *s, iso_error *e)
+static int fill(const iso_tensors *t, const iso_card *card, const iso_net *net, const char *path, iso_snapshot *s,
+                iso_error *e)
 {
     uint64_t epoch = 0;
     int result = iso_card_number(t, "round", UINT64_MAX, path, &s->round, e);
@@ -228,7 +239,8 @@ static int fill(const iso_tensors *t, const iso_card *card, const iso_net *net, 
     return result;
 }
 
-int iso_checkpoint_read(const iso_run *run, uint64_t round, const iso_card *card, const iso_net *net, iso_snapshot *s, iso_error *e)
+int iso_checkpoint_read(const iso_run *run, uint64_t round, const iso_card *card, const iso_net *net, iso_snapshot *s,
+                        iso_error *e)
 {
     char name[ISO_CHECKPOINT_NAME_MAX];
     iso_checkpoint_name(round, name);

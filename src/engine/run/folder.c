@@ -64,7 +64,8 @@ static bool is_temporary(const char *name)
     return is_result(inner) || strcmp(inner, "write-test") == 0;
 }
 
-/* Calls each(context, name) for every entry but "." and ".."; stops at its first result that is not 0 and returns it. */
+/* Calls each(context, name) for every entry but "." and ".."; stops at its first result that is not 0 and returns it.
+ */
 static int each_entry(const iso_run *f, int (*each)(void *context, const char *name), void *context, iso_error *e)
 {
     int fd = openat(f->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -119,10 +120,12 @@ static int make_folders(const char *path, char *work, bool *made, iso_error *e)
             continue;
         int why = errno;
         if (stat(work, &info) == 0 && !S_ISDIR(info.st_mode))
-            return iso_error_set(e, ISO_E_IO, "%s is a file, not a folder: the run folder %s cannot be made; give another --out", work, path);
+            return iso_error_set(e, ISO_E_IO,
+                                 "%s is a file, not a folder: the run folder %s cannot be made; give another --out",
+                                 work, path);
         if (why != EEXIST && !(stat(work, &info) == 0 && S_ISDIR(info.st_mode)))
-            return iso_error_set(e, ISO_E_IO, "the run folder %s cannot be made: %s: %s; give another --out", path, work,
-                                 strerror_r(why, (char[128]){0}, 128));
+            return iso_error_set(e, ISO_E_IO, "the run folder %s cannot be made: %s: %s; give another --out", path,
+                                 work, strerror_r(why, (char[128]){0}, 128));
     }
     return 0;
 }
@@ -133,7 +136,8 @@ static int lock(iso_run *f, iso_error *e)
         if (errno == EINTR)
             continue;
         if (errno == EWOULDBLOCK)
-            return iso_error_set(e, ISO_E_BUSY, "%s is in use by another run; wait for it or give another --out", f->path);
+            return iso_error_set(e, ISO_E_BUSY, "%s is in use by another run; wait for it or give another --out",
+                                 f->path);
         f->unlocked = true; /* some network file systems have no locks on folders */
         break;
     }
@@ -147,10 +151,13 @@ static int examine(iso_run *f, iso_run_mode mode, iso_error *e)
     if (result)
         return result;
     if (mode == ISO_RUN_NEW && c.results + c.others > 0)
-        return iso_error_set(e, ISO_E_BUSY, "%s is not empty (%s): give another --out, --resume to go on with it, or --force to replace it",
-                             f->path, c.results ? "it holds a run" : c.other);
+        return iso_error_set(
+            e, ISO_E_BUSY,
+            "%s is not empty (%s): give another --out, --resume to go on with it, or --force to replace it", f->path,
+            c.results ? "it holds a run" : c.other);
     if (mode == ISO_RUN_RESUME && c.results == 0 && c.others > 0)
-        return iso_error_set(e, ISO_E_BUSY, "%s holds no run to resume (but %s); give the run's own folder", f->path, c.other);
+        return iso_error_set(e, ISO_E_BUSY, "%s holds no run to resume (but %s); give the run's own folder", f->path,
+                             c.other);
     iso_replace trial;
     result = iso_replace_begin(&trial, f, "write-test", e);
     if (result == 0)
@@ -159,7 +166,8 @@ static int examine(iso_run *f, iso_run_mode mode, iso_error *e)
     return result;
 }
 
-int iso_run_open(iso_run *f, const char *path, iso_run_mode mode, const iso_train_faults *faults, const iso_alloc *a, iso_error *e)
+int iso_run_open(iso_run *f, const char *path, iso_run_mode mode, const iso_train_faults *faults, const iso_alloc *a,
+                 iso_error *e)
 {
     *f = (iso_run){.fd = -1, .alloc = a, .faults = faults};
     if (!*path)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The run folder: who may use it, and how its files are written.
  *
- * Place: engine. Everything a run writes goes through here, relative to one open folder, so that a kill or a full disk at any
- * moment leaves each file either as it was or complete:
- *   replace   temporary file in the same folder -> write -> fsync -> close -> rename -> fsync of the folder
- *   append    journals (metrics.jsonl): whole lines; what a kill left of the last one is cut off at resume
- * Invariant: between iso_run_open and _close no other process has the folder open for a run (flock on the folder).
- * Thread: one at a time. */
+ * Place: engine. Everything a run writes goes through here, relative to one open folder, so that a kill or a full
+ * disk at any moment leaves each file either as it was or complete: replace   temporary file in the same folder ->
+ * write -> fsync -> close -> rename -> fsync of the folder append    journals (metrics.jsonl): whole lines; what a
+ * kill left of the last one is cut off at resume Invariant: between iso_run_open and _close no other process has the
+ * folder open for a run (flock on the folder). Thread: one at a time. */
 #ifndef ISO_ENGINE_RUN_FOLDER_H
 #define ISO_ENGINE_RUN_FOLDER_H
 
@@ -23,29 +22,30 @@ typedef enum iso_run_mode {
 } iso_run_mode;
 
 typedef struct iso_run {
-    int fd;                  /* -1: closed */
-    char *path;              /* as the user spelled it, for messages */
+    int fd;     /* -1: closed */
+    char *path; /* as the user spelled it, for messages */
     const iso_alloc *alloc;
     const iso_train_faults *faults; /* may be NULL */
-    bool made;               /* this call made it: removed again if nothing was put into it */
-    bool unlocked;           /* the file system has no locks: the caller warns */
+    bool made;                      /* this call made it: removed again if nothing was put into it */
+    bool unlocked;                  /* the file system has no locks: the caller warns */
 } iso_run;
 
-/* Opens the run folder, making it and its parents when absent, locks it, sweeps left-over temporary files and proves that files
- * can be written. Errors: ISO_E_BUSY (in use; not empty; holds other things than a run), ISO_E_IO (names the path that is in
- * the way), ISO_E_NOMEM. On an error *f is closed. */
-int iso_run_open(iso_run *f, const char *path, iso_run_mode mode, const iso_train_faults *faults, const iso_alloc *a, iso_error *e);
+/* Opens the run folder, making it and its parents when absent, locks it, sweeps left-over temporary files and proves
+ * that files can be written. Errors: ISO_E_BUSY (in use; not empty; holds other things than a run), ISO_E_IO (names
+ * the path that is in the way), ISO_E_NOMEM. On an error *f is closed. */
+int iso_run_open(iso_run *f, const char *path, iso_run_mode mode, const iso_train_faults *faults, const iso_alloc *a,
+                 iso_error *e);
 
 /* Unlocks; removes the folder again if iso_run_open made it and it is still empty. A closed one is fine. */
 void iso_run_close(iso_run *f);
 
-/* ---- reading ---- */
+/* ---- reading ------------------------------------------------------------------------------------------- */
 
 /* Whether the folder has this file. */
 bool iso_run_has(const iso_run *f, const char *name);
 
-/* Whole file into a block of f->alloc (NUL added after the last byte). Errors: ISO_E_IO (absent too), ISO_E_FORMAT when it is longer
- * than limit, ISO_E_NOMEM. */
+/* Whole file into a block of f->alloc (NUL added after the last byte). Errors: ISO_E_IO (absent too), ISO_E_FORMAT
+ * when it is longer than limit, ISO_E_NOMEM. */
 int iso_run_read(const iso_run *f, const char *name, size_t limit, unsigned char **bytes, size_t *size, iso_error *e);
 
 /* Checkpoint rounds present (by name), newest first; a block of f->alloc. */
@@ -56,16 +56,16 @@ void iso_checkpoint_name(uint64_t round, char out[ISO_CHECKPOINT_NAME_MAX]);
 /* The round of "checkpoint-120.safetensors", spelled exactly as iso_checkpoint_name does; false for other names. */
 bool iso_checkpoint_round(const char *name, uint64_t *round);
 
-/* ---- replacing a file ---- */
+/* ---- replacing a file ---------------------------------------------------------------------------------- */
 
 typedef struct iso_replace {
     iso_run *folder;
-    int fd;                  /* -1: none */
+    int fd; /* -1: none */
     char name[ISO_CHECKPOINT_NAME_MAX], temporary[ISO_CHECKPOINT_NAME_MAX + 8];
 } iso_replace;
 
-/* _begin, any number of _write, then _commit or _abort. After an error the temporary file is gone, the old file stands, and only
- * _abort (no effect) is left to call. Errors: ISO_E_IO with the path and the reason. */
+/* _begin, any number of _write, then _commit or _abort. After an error the temporary file is gone, the old file
+ * stands, and only _abort (no effect) is left to call. Errors: ISO_E_IO with the path and the reason. */
 int iso_replace_begin(iso_replace *r, iso_run *f, const char *name, iso_error *e);
 int iso_replace_write(iso_replace *r, const void *bytes, size_t size, iso_error *e);
 int iso_replace_commit(iso_replace *r, iso_error *e);
@@ -77,11 +77,11 @@ int iso_run_put(iso_run *f, const char *name, const void *bytes, size_t size, is
 /* Removes a file; absent is fine. */
 int iso_run_remove(iso_run *f, const char *name, iso_error *e);
 
-/* ---- journals ---- */
+/* ---- journals ------------------------------------------------------------------------------------------ */
 
 typedef struct iso_journal {
     iso_run *folder;
-    int fd;                  /* -1: none */
+    int fd; /* -1: none */
     char name[ISO_CHECKPOINT_NAME_MAX];
 } iso_journal;
 

@@ -9,9 +9,9 @@
 
 static const char round_key[] = "{\"round\":";
 
-/* ---- writing: into room that was reserved, so that nothing is checked byte by byte ----------------------------------------------- */
+/* ---- writing: into room that was reserved, so that nothing is checked byte by byte --------------------- */
 
-#define HEAD_MAX 320u                          /* bytes of a line without its nodes, at most */
+#define HEAD_MAX 320u                            /* bytes of a line without its nodes, at most */
 #define NODE_MAX (ISO_NODE_NAME_MAX * 6u + 288u) /* bytes of a node, at most */
 
 static char *text(char *at, const char *s)
@@ -72,7 +72,8 @@ static char *node_text(char *at, const iso_node_record *n, const char *name, uin
     return text(at, "\"}");
 }
 
-void iso_metrics_line(iso_buffer *b, const iso_round_record *r, const iso_node_record *node, const char (*name)[ISO_NODE_NAME_MAX], uint32_t count)
+void iso_metrics_line(iso_buffer *b, const iso_round_record *r, const iso_node_record *node,
+                      const char (*name)[ISO_NODE_NAME_MAX], uint32_t count)
 {
     if (!iso_buffer_reserve(b, HEAD_MAX + (size_t)count * NODE_MAX))
         return;
@@ -97,7 +98,7 @@ void iso_metrics_line(iso_buffer *b, const iso_round_record *r, const iso_node_r
     b->size += (size_t)(at - start);
 }
 
-/* ---- cutting ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- cutting ------------------------------------------------------------------------------------------- */
 
 uint64_t iso_metrics_upto(const char *lines, size_t size, uint64_t round, bool *complete)
 {

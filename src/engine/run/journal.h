@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * metrics.jsonl and events.jsonl: one JSON object a line.
  *
- * A round of a small network takes less than half a millisecond, so a line must cost little: records are plain structs that the
- * round's thread fills, and another thread turns them into text, with integer arithmetic and without allocation.
- * Place: engine. Thread: one at a time. */
+ * A round of a small network takes less than half a millisecond, so a line must cost little: records are plain
+ * structs that the round's thread fills, and another thread turns them into text, with integer arithmetic and without
+ * allocation. Place: engine. Thread: one at a time. */
 #ifndef ISO_ENGINE_RUN_JOURNAL_H
 #define ISO_ENGINE_RUN_JOURNAL_H
 
@@ -17,26 +17,27 @@
 typedef struct iso_node_record {
     uint64_t samples;
     int64_t busy_ns, idle_ns;
-    double score;             /* samples a second; 0 while unknown: written as null */
+    double score; /* samples a second; 0 while unknown: written as null */
     const char *state;
 } iso_node_record;
 
 /* One finished round. samples, loss, accuracy, seconds and bytes are this round's own. */
 typedef struct iso_round_record {
-    uint64_t round;           /* from 1 */
-    uint32_t epoch;           /* from 1 */
+    uint64_t round; /* from 1 */
+    uint32_t epoch; /* from 1 */
     uint64_t samples, correct;
-    double loss;              /* mean over the samples */
-    double rate;              /* learning rate of the step */
+    double loss; /* mean over the samples */
+    double rate; /* learning rate of the step */
     int64_t ns;
     uint64_t bytes_up, bytes_down;
 } iso_round_record;
 
 /* Appends the line of a round. name[i] is node i's name as JSON text with its quotes. */
-void iso_metrics_line(iso_buffer *b, const iso_round_record *r, const iso_node_record *node, const char (*name)[ISO_NODE_NAME_MAX], uint32_t count);
+void iso_metrics_line(iso_buffer *b, const iso_round_record *r, const iso_node_record *node,
+                      const char (*name)[ISO_NODE_NAME_MAX], uint32_t count);
 
-/* Bytes of the lines up to and with the one whose "round" is `round` (0: none); what a kill left behind them is not counted.
- * *complete: the line of `round` is there and each line before it has the round after its predecessor's. */
+/* Bytes of the lines up to and with the one whose "round" is `round` (0: none); what a kill left behind them is not
+ * counted. *complete: the line of `round` is there and each line before it has the round after its predecessor's. */
 uint64_t iso_metrics_upto(const char *text, size_t size, uint64_t round, bool *complete);
 
 /* Bytes of the whole lines. */

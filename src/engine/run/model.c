@@ -13,14 +13,14 @@
 struct iso_trained {
     iso_card card;
     iso_net *net;
-    float *weights;          /* internal */
+    float *weights; /* internal */
     char *path;
-    char (*number)[16];      /* class names when the card has none */
+    char (*number)[16]; /* class names when the card has none */
     char sha256[ISO_SHA256_TEXT];
     const iso_alloc *alloc;
 };
 
-/* ---- opening ----------------------------------------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------------------------------------- */
 
 /* The newest checkpoint of a folder that another process may be writing; NULL when there is none. */
 static char *newest_checkpoint(const char *folder, const iso_alloc *a)
@@ -58,7 +58,11 @@ int iso_model_path_of(const char *path, const iso_alloc *a, char **out, iso_erro
     }
     iso_free(a, model);
     *out = newest_checkpoint(path, a);
-    return *out ? 0 : iso_error_set(e, ISO_E_IO, "%s: neither model.safetensors nor a checkpoint is there; give a run folder or a model file", path);
+    return *out ? 0
+                : iso_error_set(
+                      e, ISO_E_IO,
+                      "%s: neither model.safetensors nor a checkpoint is there; give a run folder or a model file",
+                      path);
 }
 
 /* Do the file's tensors fit? What a checkpoint holds besides begins with "state.". */
@@ -67,7 +71,8 @@ static int check_tensors(const iso_net *net, const iso_tensors *t, const char *p
     uint32_t count = iso_net_tensor_count(net);
     iso_tensor_out *wanted = iso_new(a, count, sizeof *wanted);
     char(*names)[ISO_TENSOR_NAME_MAX] = iso_new(a, count, sizeof *names);
-    int result = wanted && names ? 0 : iso_error_set(e, ISO_E_NOMEM, "%s: no memory for the list of its tensors", path);
+    int result =
+        wanted && names ? 0 : iso_error_set(e, ISO_E_NOMEM, "%s: no memory for the list of its tensors", path);
     if (result == 0) {
         iso_weights_tensors(net, NULL, "", names, wanted);
         result = iso_tensors_check(t, wanted, count, "state.", e);
@@ -84,8 +89,8 @@ static int check_tensors(const iso_net *net, const iso_tensors *t, const char *p
     return result;
 }
 
-int iso_weights_read(const iso_net *net, const iso_tensors *t, const char *path, const iso_alloc *a, float *internal, char sha256[ISO_SHA256_TEXT],
-                     iso_error *e)
+int iso_weights_read(const iso_net *net, const iso_tensors *t, const char *path, const iso_alloc *a, float *internal,
+                     char sha256[ISO_SHA256_TEXT], iso_error *e)
 {
     int result = check_tensors(net, t, path, a, e);
     if (result)
@@ -207,7 +212,7 @@ const char *iso_model_sha256(const iso_trained *m)
     return m->sha256;
 }
 
-/* ---- use --------------------------------------------------------------------------------------------------------------------- */
+/* ---- use ----------------------------------------------------------------------------------------------- */
 
 /* Working memory for units of a data set. */
 typedef struct runner {
@@ -215,7 +220,7 @@ typedef struct runner {
     const iso_dataset *data;
     uint32_t unit;
     void *memory;
-    float *out;              /* [unit][classes] */
+    float *out; /* [unit][classes] */
     iso_pass *pass;
     const iso_alloc *alloc;
 } runner;
@@ -275,7 +280,8 @@ static void score(const iso_trained *m, iso_evaluation *v)
     }
 }
 
-int iso_evaluate(const iso_trained *m, const iso_dataset *data, const atomic_int *stop, const iso_alloc *a, iso_evaluation *out, iso_error *e)
+int iso_evaluate(const iso_trained *m, const iso_dataset *data, const atomic_int *stop, const iso_alloc *a,
+                 iso_evaluation *out, iso_error *e)
 {
     a = a ? a : iso_alloc_default();
     *out = (iso_evaluation){.classes = m->card.classes};
@@ -290,7 +296,8 @@ int iso_evaluate(const iso_trained *m, const iso_dataset *data, const atomic_int
     out->confusion = iso_new(a, (size_t)out->classes * out->classes, sizeof *out->confusion);
     out->score = iso_new(a, out->classes, sizeof *out->score);
     if (!out->confusion || !out->score)
-        result = iso_error_set(e, ISO_E_NOMEM, "no memory for a confusion matrix of %" PRIu32 " classes", out->classes);
+        result =
+            iso_error_set(e, ISO_E_NOMEM, "no memory for a confusion matrix of %" PRIu32 " classes", out->classes);
     int64_t loss = 0;
     for (uint64_t first = 0; result == 0 && first < data->count; first += r.unit) {
         uint32_t n = data->count - first < r.unit ? (uint32_t)(data->count - first) : r.unit;
@@ -301,12 +308,14 @@ int iso_evaluate(const iso_trained *m, const iso_dataset *data, const atomic_int
         loss += unit.loss;
         out->correct += unit.correct;
         for (uint32_t i = 0; i < n; i++)
-            out->confusion[(size_t)data->labels[first + i] * out->classes + highest(r.out + (size_t)i * out->classes, out->classes)]++;
+            out->confusion[(size_t)data->labels[first + i] * out->classes +
+                           highest(r.out + (size_t)i * out->classes, out->classes)]++;
         if (unit.bad_layer >= 0)
             result = iso_error_set(e, ISO_E_NONFINITE, "%s: layer %s gives values that are not finite", m->path,
                                    iso_net_layer(m->net, (uint32_t)unit.bad_layer).name);
         else if (stop && atomic_load(stop))
-            result = iso_error_set(e, ISO_E_INTERRUPTED, "stopped after %" PRIu64 " of %" PRIu64 " samples", first + n, data->count);
+            result = iso_error_set(e, ISO_E_INTERRUPTED, "stopped after %" PRIu64 " of %" PRIu64 " samples",
+                                   first + n, data->count);
     }
     runner_fini(&r);
     if (result) {
@@ -327,11 +336,14 @@ void iso_evaluation_clear(iso_evaluation *v, const iso_alloc *a)
     *v = (iso_evaluation){.samples = 0};
 }
 
-int iso_predict(const iso_trained *m, const iso_dataset *data, uint64_t first, uint64_t count, float *out, const iso_alloc *a, iso_error *e)
+int iso_predict(const iso_trained *m, const iso_dataset *data, uint64_t first, uint64_t count, float *out,
+                const iso_alloc *a, iso_error *e)
 {
     a = a ? a : iso_alloc_default();
     if (first > data->count || count > data->count - first)
-        return iso_error_set(e, ISO_E_ARGUMENT, "samples %" PRIu64 " to %" PRIu64 " are wanted, the data has %" PRIu64, first, first + count, data->count);
+        return iso_error_set(e, ISO_E_ARGUMENT,
+                             "samples %" PRIu64 " to %" PRIu64 " are wanted, the data has %" PRIu64, first,
+                             first + count, data->count);
     runner r;
     int result = runner_init(&r, m, data, a, e);
     if (result)

@@ -9,7 +9,7 @@
 #include "engine/run/model.h"
 #include "engine/run/session.h"
 
-/* ---- data ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- data ---------------------------------------------------------------------------------------------- */
 
 static const char *given(const char *path)
 {
@@ -18,15 +18,17 @@ static const char *given(const char *path)
 
 static iso_normalize normalize_mode(iso_job_normalize mode)
 {
-    return mode == ISO_JOB_NORMALIZE_STANDARD ? ISO_NORMALIZE_STANDARD : mode == ISO_JOB_NORMALIZE_UNIT ? ISO_NORMALIZE_UNIT : ISO_NORMALIZE_NONE;
+    return mode == ISO_JOB_NORMALIZE_STANDARD ? ISO_NORMALIZE_STANDARD
+           : mode == ISO_JOB_NORMALIZE_UNIT   ? ISO_NORMALIZE_UNIT
+                                              : ISO_NORMALIZE_NONE;
 }
 
 static int split(iso_session *s)
 {
     const iso_job_data *d = &s->job->data;
     iso_feed *f = &s->feed;
-    int result = iso_split_make(&s->data.train, s->data.has_validation ? 0 : d->validation, s->job->seed, s->alloc, &s->training_part,
-                                &s->validation_part, s->error);
+    int result = iso_split_make(&s->data.train, s->data.has_validation ? 0 : d->validation, s->job->seed, s->alloc,
+                                &s->training_part, &s->validation_part, s->error);
     if (result)
         return result;
     f->view[ISO_FEED_TRAIN] = s->training_part;
@@ -41,25 +43,33 @@ static int normalize(iso_session *s)
     uint32_t channels = s->data.train.shape.c, constant = 0;
     s->channel = iso_new(s->alloc, channels, sizeof *s->channel);
     if (!s->channel)
-        return iso_error_set(s->error, ISO_E_NOMEM, "no memory for the normalisation of %" PRIu32 " channels", channels);
-    int result = iso_normalize_measure(&s->training_part, normalize_mode(s->job->data.normalize), s->channel, &constant, s->error);
+        return iso_error_set(s->error, ISO_E_NOMEM, "no memory for the normalisation of %" PRIu32 " channels",
+                             channels);
+    int result = iso_normalize_measure(&s->training_part, normalize_mode(s->job->data.normalize), s->channel,
+                                       &constant, s->error);
     if (result == 0 && constant)
-        iso_tell(s, ISO_MESSAGE_WARNING, "%" PRIu32 " of %" PRIu32 " channels of the training data are constant: the network sees 0 for them", constant,
-                 channels);
+        iso_tell(s, ISO_MESSAGE_WARNING,
+                 "%" PRIu32 " of %" PRIu32 " channels of the training data are constant: the network sees 0 for them",
+                 constant, channels);
     return result;
 }
 
 int iso_session_data(iso_session *s)
 {
     const iso_job_data *d = &s->job->data;
-    iso_data_source source = {.path = d->path, .test = given(d->test), .labels = given(d->labels), .validation = given(d->validation_path), .format = d->format};
+    iso_data_source source = {.path = d->path,
+                              .test = given(d->test),
+                              .labels = given(d->labels),
+                              .validation = given(d->validation_path),
+                              .format = d->format};
     int result = iso_data_open(&source, s->alloc, &s->data, s->error);
     if (result) {
         iso_job_error_at(s->job, s->job->path_at, s->error);
         return result;
     }
     s->have_data = true;
-    const iso_dataset *set[] = {&s->data.train, s->data.has_validation ? &s->data.validation : NULL, s->data.has_test ? &s->data.test : NULL};
+    const iso_dataset *set[] = {&s->data.train, s->data.has_validation ? &s->data.validation : NULL,
+                                s->data.has_test ? &s->data.test : NULL};
     for (size_t i = 0; i < sizeof set / sizeof set[0]; i++)
         if (set[i] && set[i]->warning)
             iso_tell(s, ISO_MESSAGE_WARNING, "%s: %s", set[i]->source, set[i]->warning);
@@ -73,11 +83,12 @@ int iso_session_data(iso_session *s)
     return result ? result : normalize(s);
 }
 
-/* ---- network --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- network ------------------------------------------------------------------------------------------- */
 
 static int check_labels(iso_session *s, uint32_t classes)
 {
-    const iso_dataset *set[] = {&s->data.train, s->data.has_validation ? &s->data.validation : NULL, s->data.has_test ? &s->data.test : NULL};
+    const iso_dataset *set[] = {&s->data.train, s->data.has_validation ? &s->data.validation : NULL,
+                                s->data.has_test ? &s->data.test : NULL};
     for (size_t i = 0; i < sizeof set / sizeof set[0]; i++) {
         int result = set[i] ? iso_dataset_check_labels(set[i], classes, s->error) : 0;
         if (result)
@@ -104,7 +115,7 @@ int iso_session_net(iso_session *s)
     return 0;
 }
 
-/* ---- engine ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- engine -------------------------------------------------------------------------------------------- */
 
 /* Of all that decides the numbers: what a resume may change is left out. */
 static int digest(const iso_session *s, uint64_t *out)
@@ -195,7 +206,8 @@ int iso_session_engine(iso_session *s)
     if (result == 0)
         result = initial_weights(s);
     if (result == 0)
-        result = iso_snapshot_init(&s->snapshot, s->net, &s->job->optimizer, iso_local_state_max(s->local), s->alloc, s->error);
+        result = iso_snapshot_init(&s->snapshot, s->net, &s->job->optimizer, iso_local_state_max(s->local), s->alloc,
+                                   s->error);
     if (result == 0 && s->feed.view[ISO_FEED_VALIDATION].count) {
         s->best = iso_new(s->alloc, iso_net_parameters(s->net), sizeof *s->best);
         if (!s->best)
@@ -221,13 +233,15 @@ int iso_session_resume(iso_session *s)
     s->resumed_round = s->snapshot.round;
     if (s->snapshot.run) {
         iso_summary before;
-        result = iso_summary_parse(&before, s->snapshot.run, strlen(s->snapshot.run), "the checkpoint's figures", s->alloc, s->error);
+        result = iso_summary_parse(&before, s->snapshot.run, strlen(s->snapshot.run), "the checkpoint's figures",
+                                   s->alloc, s->error);
         if (result)
             return result;
         iso_summary_clear(&s->total, s->alloc);
         s->total = before;
         s->earlier_seconds = before.seconds;
-        s->earlier_training_seconds = before.samples_per_second > 0 ? (double)before.samples / before.samples_per_second : 0;
+        s->earlier_training_seconds =
+            before.samples_per_second > 0 ? (double)before.samples / before.samples_per_second : 0;
     }
     return 0;
 }

@@ -17,7 +17,7 @@
 typedef struct iso_session {
     const iso_train_options *options;
     const iso_alloc *alloc;
-    iso_job *job;                    /* a finished copy */
+    iso_job *job; /* a finished copy */
     iso_policy_spec policy;
     uint32_t workers, unit;
     uint64_t batch, rounds_in_epoch;
@@ -29,7 +29,7 @@ typedef struct iso_session {
 
     iso_data data;
     bool have_data;
-    iso_view validation_part;        /* split off the training set */
+    iso_view validation_part; /* split off the training set */
     iso_view training_part;
     iso_channel *channel;
     iso_feed feed;
@@ -37,11 +37,11 @@ typedef struct iso_session {
     iso_net *net;
     iso_local *local;
     iso_snapshot snapshot;
-    float *best;                     /* [P], with validation */
+    float *best; /* [P], with validation */
 
     uint64_t resumed_round;
-    int64_t begun_at;                /* of training */
-    iso_summary total;               /* of all calls; the part of earlier ones was in the checkpoint */
+    int64_t begun_at;  /* of training */
+    iso_summary total; /* of all calls; the part of earlier ones was in the checkpoint */
     double earlier_seconds, earlier_training_seconds;
     int64_t training_ns;             /* in rounds, of this call */
     uint64_t samples;                /* of this call */
@@ -54,14 +54,14 @@ typedef struct iso_session {
     struct {
         int64_t at;
         uint64_t samples;
-    } point[ISO_SPEED_POINTS];       /* of the last seconds, a ring */
+    } point[ISO_SPEED_POINTS]; /* of the last seconds, a ring */
     uint32_t points;
 
     iso_error *error;
-    int failed;                      /* of a file: the run is being stopped, nothing more is written */
+    int failed; /* of a file: the run is being stopped, nothing more is written */
 } iso_session;
 
-/* ---- tell.c: what the observer and the journals are told ---- */
+/* ---- tell.c: what the observer and the journals are told ----------------------------------------------- */
 
 void iso_tell(const iso_session *s, iso_message_level level, const char *format, ...) ISO_PRINTF(3, 4);
 void iso_tell_begin(iso_session *s);
@@ -70,15 +70,16 @@ void iso_tell_epoch(iso_session *s, const iso_note *n);
 void iso_tell_record(iso_session *s, const iso_record *r, int64_t at);
 /* Progress, if it is time for it or `now` says so. */
 void iso_tell_progress(iso_session *s, bool now);
-/* A line of events.jsonl: {"event":NAME,"seconds":...,"round":..., then `more`: text that begins with a comma, or "". */
+/* A line of events.jsonl: {"event":NAME,"seconds":...,"round":..., then `more`: text that begins with a comma, or "".
+ */
 void iso_tell_event(iso_session *s, const char *event, int64_t at, uint64_t round, const char *more);
 
-/* ---- train.c ---- */
+/* ---- train.c ------------------------------------------------------------------------------------------- */
 
 /* Writes what was told so far. sync: to the disk. Errors: ISO_E_IO, ISO_E_NOMEM. */
 int iso_session_flush(iso_session *s, bool sync);
 
-/* ---- prepare.c ---- */
+/* ---- prepare.c ----------------------------------------------------------------------------------------- */
 
 /* Data, network, engine; in this order, each with its own errors. */
 int iso_session_data(iso_session *s);

@@ -128,7 +128,7 @@ iso_node_summary *iso_summary_node(iso_summary *s, const char *name, const iso_a
     return n;
 }
 
-/* ---- reading -------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------------------------- */
 
 static double get_real(const json_t *o, const char *key)
 {
@@ -142,7 +142,8 @@ static uint64_t get_whole(const json_t *o, const char *key)
     uint64_t value = 0;
     if (json_is_integer(v))
         return json_integer_value(v) > 0 ? (uint64_t)json_integer_value(v) : 0;
-    if (json_is_string(v) && iso_parse_u64(json_string_value(v), json_string_length(v), 0, UINT64_MAX, &value) != ISO_PARSE_OK)
+    if (json_is_string(v) &&
+        iso_parse_u64(json_string_value(v), json_string_length(v), 0, UINT64_MAX, &value) != ISO_PARSE_OK)
         value = 0;
     return value;
 }
@@ -176,14 +177,16 @@ static int read_nodes(iso_summary *s, const json_t *list, const iso_alloc *a)
     return 0;
 }
 
-int iso_summary_parse(iso_summary *s, const char *text, size_t size, const char *name, const iso_alloc *a, iso_error *e)
+int iso_summary_parse(iso_summary *s, const char *text, size_t size, const char *name, const iso_alloc *a,
+                      iso_error *e)
 {
     iso_summary_begin(s);
     json_error_t why;
     json_t *o = json_loadb(text, size, 0, &why);
     if (!json_is_object(o)) {
         json_decref(o);
-        return iso_error_set(e, ISO_E_FORMAT, "%s: line %d: %s; not a summary", name, why.line, o ? "no object" : why.text);
+        return iso_error_set(e, ISO_E_FORMAT, "%s: line %d: %s; not a summary", name, why.line,
+                             o ? "no object" : why.text);
     }
     s->train_loss = get_real(o, "train_loss");
     s->train_accuracy = get_real(o, "train_accuracy");

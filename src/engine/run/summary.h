@@ -11,9 +11,10 @@
 /* JSON text of a summary, a block of a. NULL: out of memory. compact: one line. */
 char *iso_summary_text(const iso_summary *s, bool compact, const iso_alloc *a);
 
-/* Back again; what is missing stays as iso_summary_begin leaves it. name is for messages. Errors: ISO_E_FORMAT, ISO_E_NOMEM; then *s is
- * clear. */
-int iso_summary_parse(iso_summary *s, const char *text, size_t size, const char *name, const iso_alloc *a, iso_error *e);
+/* Back again; what is missing stays as iso_summary_begin leaves it. name is for messages. Errors: ISO_E_FORMAT,
+ * ISO_E_NOMEM; then *s is clear. */
+int iso_summary_parse(iso_summary *s, const char *text, size_t size, const char *name, const iso_alloc *a,
+                      iso_error *e);
 
 /* All figures not there: NaN, 0, "". */
 void iso_summary_begin(iso_summary *s);

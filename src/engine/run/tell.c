@@ -54,7 +54,7 @@ void iso_tell_begin(iso_session *s)
                                             .resumed_round = s->resumed_round});
 }
 
-/* ---- progress -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- progress ------------------------------------------------------------------------------------------ */
 
 /* Samples a second over about the last two seconds: from the oldest point that is young enough. */
 static void measure_speed(iso_session *s, int64_t now)
@@ -67,7 +67,8 @@ static void measure_speed(iso_session *s, int64_t now)
         if (now - at > span && i + 1 < s->points)
             continue;
         if (now > at)
-            s->progress.samples_per_second = (double)(samples - s->point[i % ISO_SPEED_POINTS].samples) * 1e9 / (double)(now - at);
+            s->progress.samples_per_second =
+                (double)(samples - s->point[i % ISO_SPEED_POINTS].samples) * 1e9 / (double)(now - at);
         break;
     }
     s->point[s->points % ISO_SPEED_POINTS].at = now;
@@ -85,7 +86,8 @@ void iso_tell_progress(iso_session *s, bool now_wanted)
     measure_speed(s, now);
     iso_progress *p = &s->progress;
     p->seconds = (double)(now - s->begun_at) * 1e-9;
-    p->seconds_left = p->samples_per_second > 0 ? (double)(p->samples_total - p->samples) / p->samples_per_second : NAN;
+    p->seconds_left =
+        p->samples_per_second > 0 ? (double)(p->samples_total - p->samples) / p->samples_per_second : NAN;
     if (o && o->progress)
         o->progress(o->context, p);
 }
@@ -118,13 +120,14 @@ void iso_tell_round(iso_session *s, const iso_note *n)
                              .epoch = r->epoch + 1,
                              .samples = r->totals.samples,
                              .correct = r->totals.correct,
-                             .loss = r->totals.samples ? iso_wide_loss(r->totals.loss) / (double)r->totals.samples : NAN,
+                             .loss =
+                                 r->totals.samples ? iso_wide_loss(r->totals.loss) / (double)r->totals.samples : NAN,
                              .rate = r->rate,
                              .ns = ns};
     iso_metrics_line(&s->metrics_text, &line, n->node, s->name, s->workers);
 }
 
-/* ---- events ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- events -------------------------------------------------------------------------------------------- */
 
 void iso_tell_event(iso_session *s, const char *event, int64_t at, uint64_t round, const char *more)
 {
@@ -203,11 +206,14 @@ static void record_message(iso_session *s, const iso_record *r)
 {
     switch (r->kind) {
     case ISO_RECORD_DEAD:
-        iso_tell(s, ISO_MESSAGE_WARNING, "worker-%" PRIu32 " did not answer in time in round %" PRIu64 ": the others do its work until it is back", r->node,
-                 r->round + 1);
+        iso_tell(s, ISO_MESSAGE_WARNING,
+                 "worker-%" PRIu32 " did not answer in time in round %" PRIu64
+                 ": the others do its work until it is back",
+                 r->node, r->round + 1);
         break;
     case ISO_RECORD_LOST:
-        iso_tell(s, ISO_MESSAGE_WARNING, "worker-%" PRIu32 " is lost in round %" PRIu64 ": the others do its work", r->node, r->round + 1);
+        iso_tell(s, ISO_MESSAGE_WARNING, "worker-%" PRIu32 " is lost in round %" PRIu64 ": the others do its work",
+                 r->node, r->round + 1);
         break;
     case ISO_RECORD_RETURN:
         iso_tell(s, ISO_MESSAGE_INFO, "worker-%" PRIu32 " is back", r->node);

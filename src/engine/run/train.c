@@ -12,16 +12,16 @@
 #include "engine/local/bell.h"
 #include "engine/run/session.h"
 
-#define POLL_NS 20000000           /* the stop flag is looked at so often */
-#define FLUSH_NS 1000000000        /* metrics are written so often at least, */
-#define FLUSH_BYTES (256u << 10)   /* and when so much has come together */
+#define POLL_NS 20000000         /* the stop flag is looked at so often */
+#define FLUSH_NS 1000000000      /* metrics are written so often at least, */
+#define FLUSH_BYTES (256u << 10) /* and when so much has come together */
 
 void iso_train_options_default(iso_train_options *o)
 {
     *o = (iso_train_options){.isa = ISO_ISA_AUTO};
 }
 
-/* ---- the folder -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the folder ---------------------------------------------------------------------------------------- */
 
 static int write_job(iso_session *s)
 {
@@ -75,8 +75,9 @@ static int read_finished(iso_session *s, iso_summary *summary)
     iso_free(s->alloc, text);
     if (result)
         return iso_error_prefix(s->error, "%s/", s->run.path);
-    iso_tell(s, ISO_MESSAGE_INFO, "%s is finished: %" PRIu32 " epochs, %" PRIu64 " rounds; there is nothing left to train", s->run.path, done.epochs,
-             done.rounds);
+    iso_tell(s, ISO_MESSAGE_INFO,
+             "%s is finished: %" PRIu32 " epochs, %" PRIu64 " rounds; there is nothing left to train", s->run.path,
+             done.epochs, done.rounds);
     done.was_finished = true;
     if (summary)
         *summary = done;
@@ -92,7 +93,8 @@ static int open_journal(iso_session *s, iso_journal *j, const char *name, bool b
     if (iso_run_has(&s->run, name) && (s->resumed_round || !by_round)) {
         char *path = iso_path_join(s->alloc, s->run.path, name);
         iso_bytes bytes = {0};
-        int result = path ? iso_file_read(path, 0, s->alloc, &bytes, s->error) : iso_error_set(s->error, ISO_E_NOMEM, "no memory for a path");
+        int result = path ? iso_file_read(path, 0, s->alloc, &bytes, s->error)
+                          : iso_error_set(s->error, ISO_E_NOMEM, "no memory for a path");
         bool complete = true;
         if (result == 0)
             keep = by_round ? iso_metrics_upto((const char *)bytes.bytes, bytes.size, s->resumed_round, &complete)
@@ -102,7 +104,8 @@ static int open_journal(iso_session *s, iso_journal *j, const char *name, bool b
         if (result)
             return result;
         if (!complete)
-            iso_tell(s, ISO_MESSAGE_WARNING, "%s/%s lacks rounds before %" PRIu64 ": it goes on with a gap", s->run.path, name, s->resumed_round + 1);
+            iso_tell(s, ISO_MESSAGE_WARNING, "%s/%s lacks rounds before %" PRIu64 ": it goes on with a gap",
+                     s->run.path, name, s->resumed_round + 1);
     }
     return iso_journal_open(j, &s->run, name, keep, s->error);
 }
@@ -116,8 +119,11 @@ int iso_session_flush(iso_session *s, bool sync)
     s->flushed_at = iso_clock_ns();
     for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
         if (part[i].text->failed)
-            return iso_error_set(s->error, ISO_E_NOMEM, "%s/%s: no memory for its lines", s->run.path, part[i].journal->name);
-        int result = part[i].text->size ? iso_journal_append(part[i].journal, part[i].text->bytes, part[i].text->size, s->error) : 0;
+            return iso_error_set(s->error, ISO_E_NOMEM, "%s/%s: no memory for its lines", s->run.path,
+                                 part[i].journal->name);
+        int result = part[i].text->size
+                         ? iso_journal_append(part[i].journal, part[i].text->bytes, part[i].text->size, s->error)
+                         : 0;
         iso_buffer_clear(part[i].text);
         if (result == 0 && sync)
             result = iso_journal_sync(part[i].journal, s->error);
@@ -127,13 +133,14 @@ int iso_session_flush(iso_session *s, bool sync)
     return 0;
 }
 
-/* ---- figures -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- figures ------------------------------------------------------------------------------------------- */
 
 /* The figures of all calls up to the last round that was told. */
 static void sum_up(iso_session *s)
 {
     iso_summary *t = &s->total;
-    double training = s->earlier_training_seconds + (double)s->training_ns * 1e-9, now = (double)s->training_ns * 1e-9;
+    double training = s->earlier_training_seconds + (double)s->training_ns * 1e-9,
+           now = (double)s->training_ns * 1e-9;
     t->seconds = s->earlier_seconds + (double)(iso_clock_ns() - s->begun_at) * 1e-9;
     t->samples_per_second = training > 0 ? (double)t->samples / training : NAN;
     t->efficiency = s->alone > 0 && now > 0 ? (double)s->samples / now / s->alone : NAN;
@@ -151,13 +158,14 @@ static int begin_figures(iso_session *s)
         snprintf(name, sizeof name, "worker-%" PRIu32, i);
         iso_node_summary *n = iso_summary_node(&s->total, name, s->alloc);
         if (!n)
-            return iso_error_set(s->error, ISO_E_NOMEM, "no memory for the figures of %" PRIu32 " workers", s->workers);
+            return iso_error_set(s->error, ISO_E_NOMEM, "no memory for the figures of %" PRIu32 " workers",
+                                 s->workers);
         s->node[i] = (uint32_t)(n - s->total.nodes);
     }
     return 0;
 }
 
-/* ---- while the workers train ------------------------------------------------------------------------------------------------------------------ */
+/* ---- while the workers train --------------------------------------------------------------------------- */
 
 static int save_checkpoint(iso_session *s, int64_t at)
 {
@@ -171,7 +179,8 @@ static int save_checkpoint(iso_session *s, int64_t at)
     snprintf(more, sizeof more, ",\"file\":\"%s\"", name);
     iso_tell_event(s, "checkpoint", at, s->snapshot.round, more);
     int result = iso_session_flush(s, true);
-    return result ? result : iso_checkpoint_write(&s->run, &s->card, s->net, &s->snapshot, s->job->checkpoint.keep, s->error);
+    return result ? result
+                  : iso_checkpoint_write(&s->run, &s->card, s->net, &s->snapshot, s->job->checkpoint.keep, s->error);
 }
 
 static int on_epoch(iso_session *s, const iso_note *n)
@@ -181,7 +190,8 @@ static int on_epoch(iso_session *s, const iso_note *n)
     if (!n->epoch.best)
         return 0;
     char sha256[ISO_SHA256_TEXT];
-    return iso_model_write(&s->run, "best.safetensors", &s->card, s->net, s->best, n->epoch.round, n->epoch.epoch + 1, sha256, s->error);
+    return iso_model_write(&s->run, "best.safetensors", &s->card, s->net, s->best, n->epoch.round, n->epoch.epoch + 1,
+                           sha256, s->error);
 }
 
 /* One note. *over: it was the last. */
@@ -240,7 +250,7 @@ static int watch(iso_session *s, bool *stopped)
     return s->failed;
 }
 
-/* ---- beginning and end -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- beginning and end --------------------------------------------------------------------------------- */
 
 static int calibrate(iso_session *s)
 {
@@ -260,11 +270,13 @@ static void warn_of_idle_workers(iso_session *s)
     uint32_t cores = iso_cores_allowed();
     uint64_t units = iso_units_in(s->batch, s->unit);
     if (s->workers > cores)
-        iso_tell(s, ISO_MESSAGE_WARNING, "%" PRIu32 " workers share %" PRIu32 " %s", s->workers, cores, cores == 1 ? "core" : "cores");
+        iso_tell(s, ISO_MESSAGE_WARNING, "%" PRIu32 " workers share %" PRIu32 " %s", s->workers, cores,
+                 cores == 1 ? "core" : "cores");
     if (s->workers > units)
         iso_tell(s, ISO_MESSAGE_INFO,
-                 "a batch of %" PRIu64 " samples in units of %" PRIu32 " keeps %" PRIu64 " of %" PRIu32 " workers busy; the others are idle", s->batch,
-                 s->unit, units, s->workers);
+                 "a batch of %" PRIu64 " samples in units of %" PRIu32 " keeps %" PRIu64 " of %" PRIu32
+                 " workers busy; the others are idle",
+                 s->batch, s->unit, units, s->workers);
 }
 
 static int begin(iso_session *s)
@@ -287,8 +299,9 @@ static int begin(iso_session *s)
     }
     s->begun_at = s->flushed_at = s->told_at = s->epoch_begun_at = iso_clock_ns();
     char more[160];
-    snprintf(more, sizeof more, ",\"time\":%lld,\"engine\":\"local\",\"sync\":\"%s\",\"workers\":%" PRIu32 ",\"seed\":%" PRIu64, (long long)time(NULL),
-             iso_policy_name(s->policy.policy), s->workers, s->job->seed);
+    snprintf(more, sizeof more,
+             ",\"time\":%lld,\"engine\":\"local\",\"sync\":\"%s\",\"workers\":%" PRIu32 ",\"seed\":%" PRIu64,
+             (long long)time(NULL), iso_policy_name(s->policy.policy), s->workers, s->job->seed);
     iso_tell_event(s, s->resumed_round ? "resume" : "start", s->begun_at, s->resumed_round, more);
     return iso_local_start(s->local, &s->snapshot, s->best, s->error);
 }
@@ -301,7 +314,8 @@ static int finish(iso_session *s, iso_summary *summary)
     iso_net_publish(s->net, iso_local_weights(s->local), published);
     iso_summary *t = &s->total;
     sum_up(s);
-    int result = iso_model_write(&s->run, "model.safetensors", &s->card, s->net, published, t->rounds, t->epochs, t->weights_sha256, s->error);
+    int result = iso_model_write(&s->run, "model.safetensors", &s->card, s->net, published, t->rounds, t->epochs,
+                                 t->weights_sha256, s->error);
     iso_free(s->alloc, published);
     if (result == 0)
         result = iso_session_flush(s, true);
@@ -344,7 +358,8 @@ static int train(iso_session *s, iso_summary *summary)
     result = iso_session_flush(s, true);
     if (result)
         return result;
-    return iso_error_set(s->error, ISO_E_INTERRUPTED, "stopped after round %" PRIu64 " of %" PRIu64 "; go on with --resume", s->snapshot.round,
+    return iso_error_set(s->error, ISO_E_INTERRUPTED,
+                         "stopped after round %" PRIu64 " of %" PRIu64 "; go on with --resume", s->snapshot.round,
                          s->progress.rounds);
 }
 
@@ -381,7 +396,8 @@ static int check_options(const iso_train_options *o, iso_error *e)
     if (o->resume && o->force)
         return iso_error_set(e, ISO_E_ARGUMENT, "resume goes on with a run, force removes it: give one of the two");
     if (o->workers > ISO_WORKERS_MAX)
-        return iso_error_set(e, ISO_E_ARGUMENT, "workers: %" PRIu32 "; 1 to %u are possible", o->workers, ISO_WORKERS_MAX);
+        return iso_error_set(e, ISO_E_ARGUMENT, "workers: %" PRIu32 "; 1 to %u are possible", o->workers,
+                             ISO_WORKERS_MAX);
     return 0;
 }
 
@@ -420,7 +436,8 @@ int iso_train(const struct iso_job *job, const iso_train_options *options, iso_s
         result = iso_run_open(&s.run, s.job->out, mode, s.options->faults, s.alloc, s.error);
     }
     if (result == 0 && s.run.unlocked)
-        iso_tell(&s, ISO_MESSAGE_WARNING, "%s: this file system has no locks; see to it that no other run uses the folder", s.run.path);
+        iso_tell(&s, ISO_MESSAGE_WARNING,
+                 "%s: this file system has no locks; see to it that no other run uses the folder", s.run.path);
     if (result == 0)
         result = prepare(&s, &finished);
     if (result == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Checkpoints and model files: a file cut at any length or with any bit turned is never taken for a whole one; every allocation of a
- * training run, of opening a model and of using it may fail. */
+ * Checkpoints and model files: a file cut at any length or with any bit turned is never taken for a whole one; every
+ * allocation of a training run, of opening a model and of using it may fail. */
 #include <unistd.h>
 
 #include "engine/run/checkpoint.h"
@@ -16,7 +16,9 @@ static int setup(void **state)
     (void)state;
     data = fixture_data(20, 5);
     folder = scratch_make();
-    job = fixture_job(data, scratch_path(folder, "run"), "batch: 8\nepochs: 2\nmodel: {preset: mlp, hidden: [2]}\ncheckpoint: {every: 1, seconds: 0, keep: 1}\n");
+    job = fixture_job(
+        data, scratch_path(folder, "run"),
+        "batch: 8\nepochs: 2\nmodel: {preset: mlp, hidden: [2]}\ncheckpoint: {every: 1, seconds: 0, keep: 1}\n");
     iso_error e;
     if (fixture_train(job, &(iso_train_options){.workers = 1}, &summary, &e))
         fail_msg("%s", e.text);
@@ -57,8 +59,10 @@ static void reader_init(reader *r)
     assert_int_equal(iso_card_make(&r->card, job, &set, FIXTURE_CLASSES, &channel, iso_alloc_default(), &e), 0);
     iso_dataset_free(&set);
     free(images);
-    if (iso_card_net(&r->card, ISO_ISA_AUTO, &r->net, &e) || iso_snapshot_init(&r->snapshot, r->net, &job->optimizer, 1, iso_alloc_default(), &e) ||
-        iso_run_open(&r->run, job->out, ISO_RUN_RESUME, NULL, iso_alloc_default(), &e) || iso_run_checkpoints(&r->run, &rounds, &count, &e))
+    if (iso_card_net(&r->card, ISO_ISA_AUTO, &r->net, &e) ||
+        iso_snapshot_init(&r->snapshot, r->net, &job->optimizer, 1, iso_alloc_default(), &e) ||
+        iso_run_open(&r->run, job->out, ISO_RUN_RESUME, NULL, iso_alloc_default(), &e) ||
+        iso_run_checkpoints(&r->run, &rounds, &count, &e))
         fail_msg("%s", e.text);
     assert_int_equal(count, 1);
     r->round = rounds[0];
@@ -117,7 +121,8 @@ static void a_checkpoint_cut_or_turned_is_found_out(void **state)
         scratch_write(path, bytes, size);
         bytes[at] ^= bit;
         int result = iso_checkpoint_read(&r.run, r.round, &r.card, r.net, &r.snapshot, &e);
-        bool same_text = bit == 0x20 && at >= 5 && memcmp(bytes + at - 5, "\\u000", 5) == 0; /* \u000a and \u000A are one character */
+        bool same_text = bit == 0x20 && at >= 5 &&
+                         memcmp(bytes + at - 5, "\\u000", 5) == 0; /* \u000a and \u000A are one character */
         if (result != ISO_E_FORMAT && !(same_text && result == 0))
             fail_msg("bit %d of byte %zu turned: %d: %.40s", bit, at, result, bytes + (at > 20 ? at - 20 : 0));
     }
@@ -162,8 +167,10 @@ static void what_is_no_model_is_told(void **state)
     test_expect_word(e.text, "absent");
     assert_int_equal(iso_model_open(&m, empty, ISO_ISA_AUTO, NULL, &e), ISO_E_IO);
     test_expect_word(e.text, "model.safetensors");
-    assert_int_equal(iso_model_open(&m, scratch_path(data, "train-labels-idx1-ubyte"), ISO_ISA_AUTO, NULL, &e), ISO_E_FORMAT);
-    test_bytes plain = test_safetensors("{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", "\0\0\0\0", 4);
+    assert_int_equal(iso_model_open(&m, scratch_path(data, "train-labels-idx1-ubyte"), ISO_ISA_AUTO, NULL, &e),
+                     ISO_E_FORMAT);
+    test_bytes plain =
+        test_safetensors("{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", "\0\0\0\0", 4);
     scratch_write(scratch_path(empty, "x.safetensors"), plain.bytes, plain.size);
     assert_int_equal(iso_model_open(&m, scratch_path(empty, "x.safetensors"), ISO_ISA_AUTO, NULL, &e), ISO_E_FORMAT);
     test_expect_word(e.text, "isochron");
@@ -181,13 +188,17 @@ static void what_is_no_model_is_told(void **state)
     scratch_remove(empty);
 }
 
-/* Weights to start from: the run's own result gives that result after 0 useful steps; another net's are refused by name. */
+/* Weights to start from: the run's own result gives that result after 0 useful steps; another net's are refused by
+ * name. */
 static void weights_to_start_from(void **state)
 {
     (void)state;
     iso_error e;
     char *s = scratch_make(), text[8192];
-    snprintf(text, sizeof text, "batch: 8\nepochs: 1\nmodel: {preset: mlp, hidden: [2]}\noptimizer: {learning_rate: 1e-30, momentum: 0}\ninit: \"%s\"\n", job->out);
+    snprintf(text, sizeof text,
+             "batch: 8\nepochs: 1\nmodel: {preset: mlp, hidden: [2]}\noptimizer: {learning_rate: 1e-30, momentum: "
+             "0}\ninit: \"%s\"\n",
+             job->out);
     iso_job *next = fixture_job(data, scratch_path(s, "run"), text);
     char hash[ISO_SHA256_TEXT];
     fixture_hash(next, &(iso_train_options){.workers = 1}, hash);
@@ -201,7 +212,7 @@ static void weights_to_start_from(void **state)
     scratch_remove(s);
 }
 
-/* ---- allocations --------------------------------------------------------------------------------------------------------------------- */
+/* ---- allocations --------------------------------------------------------------------------------------- */
 
 static int train_once(const iso_alloc *a, void *context)
 {

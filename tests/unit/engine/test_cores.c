@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How many cores a process may use: quotas of both control-group versions at any level, read from a made-up file tree. */
+ * How many cores a process may use: quotas of both control-group versions at any level, read from a made-up file
+ * tree. */
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>

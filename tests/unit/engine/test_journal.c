@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * metrics.jsonl: each line is JSON with the keys of the design whatever the numbers are; an interrupted file is cut at the right
- * place; summary.json comes back as it went out. */
+ * metrics.jsonl: each line is JSON with the keys of the design whatever the numbers are; an interrupted file is cut
+ * at the right place; summary.json comes back as it went out. */
 #include <jansson.h>
 #include <math.h>
 
@@ -34,9 +34,18 @@ static void a_line_says_what_the_round_did(void **state)
     (void)state;
     iso_buffer b;
     iso_buffer_init(&b, NULL, 0);
-    iso_round_record r = {.round = 12, .epoch = 3, .samples = 64, .correct = 16, .loss = 2.302585093, .rate = 0.05, .ns = 471234, .bytes_up = 5, .bytes_down = 6};
-    iso_node_record n[2] = {{.samples = 48, .busy_ns = 400000, .idle_ns = 71234, .score = 120000.04, .state = "working"},
-                            {.samples = 16, .busy_ns = 100000, .idle_ns = 371234, .score = 0, .state = "lost"}};
+    iso_round_record r = {.round = 12,
+                          .epoch = 3,
+                          .samples = 64,
+                          .correct = 16,
+                          .loss = 2.302585093,
+                          .rate = 0.05,
+                          .ns = 471234,
+                          .bytes_up = 5,
+                          .bytes_down = 6};
+    iso_node_record n[2] = {
+        {.samples = 48, .busy_ns = 400000, .idle_ns = 71234, .score = 120000.04, .state = "working"},
+        {.samples = 16, .busy_ns = 100000, .idle_ns = 371234, .score = 0, .state = "lost"}};
     iso_metrics_line(&b, &r, n, names, 2);
     json_t *o = parse_line(&b);
     assert_int_equal(real(o, "round"), 12);
@@ -48,7 +57,8 @@ static void a_line_says_what_the_round_did(void **state)
     assert_true(real(o, "seconds") == 0.000471234);
     assert_int_equal(real(o, "bytes_up"), 5);
     assert_int_equal(real(o, "bytes_down"), 6);
-    json_t *nodes = json_object_get(o, "nodes"), *first = json_array_get(nodes, 0), *second = json_array_get(nodes, 1);
+    json_t *nodes = json_object_get(o, "nodes"), *first = json_array_get(nodes, 0),
+           *second = json_array_get(nodes, 1);
     assert_int_equal(json_array_size(nodes), 2);
     assert_string_equal(json_string_value(json_object_get(first, "name")), "w0");
     assert_true(real(first, "score") == 120000.0);
@@ -63,17 +73,29 @@ static void a_line_says_what_the_round_did(void **state)
     iso_buffer_fini(&b);
 }
 
-/* The largest and oddest numbers give JSON too, and no line is longer than the room that was reserved (the sanitizer looks). */
+/* The largest and oddest numbers give JSON too, and no line is longer than the room that was reserved (the sanitizer
+ * looks). */
 static void extremes_stay_json(void **state)
 {
     (void)state;
     const double odd[] = {0, 1e-300, 4.2e6, 1e9, 1e300, NAN, INFINITY, -1, 0.9999999999};
     iso_node_record n[3];
     for (size_t i = 0; i < TEST_COUNT(odd); i++) {
-        iso_round_record r = {.round = UINT64_MAX, .epoch = UINT32_MAX, .samples = i % 2 ? UINT64_MAX : 0, .correct = UINT64_MAX, .loss = odd[i],
-                              .rate = i < 5 ? odd[i] : 2.2250738585072014e-308, .ns = i % 2 ? INT64_MAX : INT64_MIN, .bytes_up = UINT64_MAX, .bytes_down = UINT64_MAX};
+        iso_round_record r = {.round = UINT64_MAX,
+                              .epoch = UINT32_MAX,
+                              .samples = i % 2 ? UINT64_MAX : 0,
+                              .correct = UINT64_MAX,
+                              .loss = odd[i],
+                              .rate = i < 5 ? odd[i] : 2.2250738585072014e-308,
+                              .ns = i % 2 ? INT64_MAX : INT64_MIN,
+                              .bytes_up = UINT64_MAX,
+                              .bytes_down = UINT64_MAX};
         for (int k = 0; k < 3; k++)
-            n[k] = (iso_node_record){.samples = UINT64_MAX, .busy_ns = INT64_MAX, .idle_ns = INT64_MIN, .score = odd[i], .state = "working"};
+            n[k] = (iso_node_record){.samples = UINT64_MAX,
+                                     .busy_ns = INT64_MAX,
+                                     .idle_ns = INT64_MIN,
+                                     .score = odd[i],
+                                     .state = "working"};
         iso_buffer b;
         iso_buffer_init(&b, NULL, 0);
         iso_metrics_line(&b, &r, n, names, 3);
@@ -119,7 +141,8 @@ static void an_interrupted_file_is_cut_at_the_round(void **state)
         assert_int_equal(iso_lines_whole(text, size), whole);
     }
     /* a line that is not ours, or of a wrong round, ends what is kept */
-    const char *strange[] = {"{\"round\":2,\"epoch\":1}\n", "\n", "{}\n", "{\"round\":1x,}\n", "{\"round\":0,}\n", "{\"round\":,}\n"};
+    const char *strange[] = {
+        "{\"round\":2,\"epoch\":1}\n", "\n", "{}\n", "{\"round\":1x,}\n", "{\"round\":0,}\n", "{\"round\":,}\n"};
     for (size_t i = 0; i < TEST_COUNT(strange); i++) {
         assert_int_equal(iso_metrics_upto(strange[i], strlen(strange[i]), 2, &complete), 0);
         assert_false(complete);
@@ -146,7 +169,12 @@ static iso_summary example(const iso_alloc *a)
     for (int i = 0; i < 2; i++) {
         iso_node_summary *n = iso_summary_node(&s, i ? "w1" : "w0", a);
         if (n)
-            *n = (iso_node_summary){.name = {'w', (char)('0' + i)}, .score = 60000.5, .share = 0.5, .samples = 300000, .busy_seconds = 4, .idle_seconds = .25};
+            *n = (iso_node_summary){.name = {'w', (char)('0' + i)},
+                                    .score = 60000.5,
+                                    .share = 0.5,
+                                    .samples = 300000,
+                                    .busy_seconds = 4,
+                                    .idle_seconds = .25};
     }
     return s;
 }
@@ -160,9 +188,11 @@ static void a_summary_comes_back(void **state)
     assert_non_null(text);
     assert_null(strchr(text, '\n'));
     assert_int_equal(iso_summary_parse(&back, text, strlen(text), "summary.json", NULL, NULL), 0);
-    assert_true(back.train_loss == 0.25 && back.test_accuracy == 0.9012 && back.seconds == 4.5 && back.samples_per_second == 133333.3);
+    assert_true(back.train_loss == 0.25 && back.test_accuracy == 0.9012 && back.seconds == 4.5 &&
+                back.samples_per_second == 133333.3);
     assert_true(isnan(back.validation_loss) && isnan(back.efficiency) && isnan(back.test_loss));
-    assert_true(back.epochs == 10 && back.rounds == 9380 && back.samples == 600000 && back.seed == UINT64_MAX && back.bytes_up == 1u << 20);
+    assert_true(back.epochs == 10 && back.rounds == 9380 && back.samples == 600000 && back.seed == UINT64_MAX &&
+                back.bytes_up == 1u << 20);
     assert_string_equal(back.weights_sha256, s.weights_sha256);
     assert_string_equal(back.engine, "local");
     assert_string_equal(back.sync, "nns");
@@ -178,7 +208,8 @@ static void a_summary_comes_back(void **state)
         assert_int_equal(iso_summary_parse(&back, bad[i], strlen(bad[i]), "x/summary.json", NULL, &e), ISO_E_FORMAT);
         test_expect_word(e.text, "x/summary.json");
     }
-    const char odd[] = "{\"rounds\": \"many\", \"seconds\": -1, \"nodes\": [7, {\"name\": \"a\"}], \"weights_sha256\": 3}";
+    const char odd[] =
+        "{\"rounds\": \"many\", \"seconds\": -1, \"nodes\": [7, {\"name\": \"a\"}], \"weights_sha256\": 3}";
     assert_int_equal(iso_summary_parse(&back, odd, strlen(odd), "x", NULL, &e), 0);
     assert_true(back.rounds == 0 && back.seconds == 0 && back.weights_sha256[0] == 0);
     iso_summary_clear(&back, NULL);

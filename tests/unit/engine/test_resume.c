@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Going on after a stop, a kill or a full disk: the same bytes as an unbroken run, whatever the moment and the number of workers. */
+ * Going on after a stop, a kill or a full disk: the same bytes as an unbroken run, whatever the moment and the number
+ * of workers. */
 #include <errno.h>
 #include <jansson.h>
 #include <signal.h>
@@ -12,7 +13,9 @@ static char *data;
 static char unbroken[ISO_SHA256_TEXT];
 
 /* Adam and a schedule: whatever is not restored shows. 4 rounds an epoch. */
-#define JOB "batch: 100\nepochs: 5\nunit: 16\noptimizer: {name: adam, learning_rate: 0.01}\nschedule: {name: cosine, warmup_epochs: 1}\n"
+#define JOB                                                                                                          \
+    "batch: 100\nepochs: 5\nunit: 16\noptimizer: {name: adam, learning_rate: 0.01}\nschedule: {name: cosine, "       \
+    "warmup_epochs: 1}\n"
 static const char steady[] = JOB "checkpoint: {every: 3, seconds: 0, keep: 2}\n";
 
 static int setup(void **state)
@@ -34,7 +37,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* ---- stopping after so many rounds --------------------------------------------------------------------------------------------------------- */
+/* ---- stopping after so many rounds --------------------------------------------------------------------- */
 
 typedef struct stopper {
     atomic_int stop;
@@ -111,7 +114,11 @@ static void stopped_at_any_round(void **state)
         iso_error e;
         if (after == 0)
             atomic_store(&stop.stop, 1); /* before anything was done */
-        iso_train_options o = {.workers = 2, .stop = &stop.stop, .observer = &observer, .faults = &faults, .progress_per_second = 1000000};
+        iso_train_options o = {.workers = 2,
+                               .stop = &stop.stop,
+                               .observer = &observer,
+                               .faults = &faults,
+                               .progress_per_second = 1000000};
         assert_int_equal(fixture_train(job, &o, NULL, &e), ISO_E_INTERRUPTED);
         test_expect_word(e.text, "--resume");
         assert_false(scratch_exists(scratch_path(job->out, "model.safetensors")));
@@ -136,7 +143,12 @@ static void stopped_many_times(void **state)
         stopper stop = {.after = 3 * i + 2};
         iso_observer observer = {.context = &stop, .progress = stop_after};
         iso_train_faults faults = {.worker = slow};
-        iso_train_options o = {.workers = 1 + i % 3, .resume = i > 0, .stop = &stop.stop, .observer = &observer, .faults = &faults, .progress_per_second = 1000000};
+        iso_train_options o = {.workers = 1 + i % 3,
+                               .resume = i > 0,
+                               .stop = &stop.stop,
+                               .observer = &observer,
+                               .faults = &faults,
+                               .progress_per_second = 1000000};
         job->checkpoint.every = 2 + i;
         assert_int_equal(fixture_train(job, &o, NULL, &e), ISO_E_INTERRUPTED);
     }
@@ -145,7 +157,7 @@ static void stopped_many_times(void **state)
     scratch_remove(s);
 }
 
-/* ---- killed -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- killed -------------------------------------------------------------------------------------------- */
 
 typedef struct cut {
     int at, count, error; /* error < 0: the process is killed */
@@ -181,7 +193,8 @@ static void killed_at_every_write(void **state)
             cut c = {.at = at, .error = -1, .any = true};
             iso_train_faults faults = {.context = &c, .file = file_fault};
             iso_error e;
-            int result = iso_train(job, &(iso_train_options){.workers = 1 + (uint32_t)at % 2, .faults = &faults}, NULL, &e);
+            int result =
+                iso_train(job, &(iso_train_options){.workers = 1 + (uint32_t)at % 2, .faults = &faults}, NULL, &e);
             _exit(result ? 1 : 0);
         }
         int status;
@@ -209,7 +222,7 @@ static void killed_at_every_write(void **state)
     assert_true(ended > 30);
 }
 
-/* ---- damaged and foreign checkpoints --------------------------------------------------------------------------------------------------------- */
+/* ---- damaged and foreign checkpoints ------------------------------------------------------------------- */
 
 /* A run folder stopped after round 14 of 20: checkpoints of rounds 12 and 14. */
 static iso_job *stopped_run(char *s)
@@ -219,7 +232,8 @@ static iso_job *stopped_run(char *s)
     iso_observer observer = {.context = &stop, .progress = stop_after};
     iso_train_faults faults = {.worker = slow};
     iso_error e;
-    iso_train_options o = {.workers = 2, .stop = &stop.stop, .observer = &observer, .faults = &faults, .progress_per_second = 1000000};
+    iso_train_options o = {
+        .workers = 2, .stop = &stop.stop, .observer = &observer, .faults = &faults, .progress_per_second = 1000000};
     assert_int_equal(fixture_train(job, &o, NULL, &e), ISO_E_INTERRUPTED);
     return job;
 }
@@ -245,7 +259,7 @@ static void a_damaged_checkpoint_falls_back(void **state)
             scratch_write(path, bytes, size - 1); /* cut */
         if (kind == 1)
             scratch_write(path, bytes, 0); /* empty */
-        bytes[size - 5] ^= 1; /* one bit of a weight */
+        bytes[size - 5] ^= 1;              /* one bit of a weight */
         if (kind == 2)
             scratch_write(path, bytes, size);
         free(bytes);
@@ -253,7 +267,8 @@ static void a_damaged_checkpoint_falls_back(void **state)
         iso_observer observer = {.context = heard, .message = say};
         iso_summary summary;
         iso_error e;
-        if (fixture_train(job, &(iso_train_options){.resume = true, .workers = 3, .observer = &observer}, &summary, &e))
+        if (fixture_train(job, &(iso_train_options){.resume = true, .workers = 3, .observer = &observer}, &summary,
+                          &e))
             fail_msg("%s", e.text);
         assert_string_equal(summary.weights_sha256, unbroken);
         test_expect_word(heard, name);
@@ -294,8 +309,13 @@ static void another_job_is_refused(void **state)
     iso_error e;
     static const struct {
         const char *set, *word;
-    } cases[] = {{"seed=6", "seed"}, {"batch=99", "batch"}, {"epochs=6", "epochs"}, {"optimizer.learning_rate=0.02", "learning_rate"},
-                 {"model={preset: mlp, hidden: [13]}", "hidden"}, {"sync=bsp", "sync"}, {"unit=32", "unit"}};
+    } cases[] = {{"seed=6", "seed"},
+                 {"batch=99", "batch"},
+                 {"epochs=6", "epochs"},
+                 {"optimizer.learning_rate=0.02", "learning_rate"},
+                 {"model={preset: mlp, hidden: [13]}", "hidden"},
+                 {"sync=bsp", "sync"},
+                 {"unit=32", "unit"}};
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         iso_job other = *job;
         assert_int_equal(iso_job_set(&other, cases[i].set, NULL, &e), 0);
@@ -311,7 +331,8 @@ static void another_job_is_refused(void **state)
     }
     assert_int_equal(fixture_train(job, &(iso_train_options){.workers = 1}, NULL, &e), ISO_E_BUSY);
     test_expect_word(e.text, "--resume");
-    assert_int_equal(fixture_train(job, &(iso_train_options){.resume = true, .force = true}, NULL, &e), ISO_E_ARGUMENT);
+    assert_int_equal(fixture_train(job, &(iso_train_options){.resume = true, .force = true}, NULL, &e),
+                     ISO_E_ARGUMENT);
 
     /* other training data under the same name */
     char *images = scratch_read(scratch_path(data, "train-images-idx3-ubyte"), NULL);
@@ -341,7 +362,8 @@ static void resuming_what_is_done_or_not_begun(void **state)
     iso_summary first, again;
     iso_error e;
     /* an absent folder: from the beginning, and it says so */
-    assert_int_equal(fixture_train(job, &(iso_train_options){.resume = true, .workers = 2, .observer = &observer}, &first, &e), 0);
+    assert_int_equal(
+        fixture_train(job, &(iso_train_options){.resume = true, .workers = 2, .observer = &observer}, &first, &e), 0);
     test_expect_word(heard, "from the beginning");
     assert_string_equal(first.weights_sha256, unbroken);
     heard[0] = 0;
@@ -366,9 +388,10 @@ static void resuming_what_is_done_or_not_begun(void **state)
     scratch_remove(s);
 }
 
-/* ---- full disks ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- full disks ---------------------------------------------------------------------------------------- */
 
-/* A full disk at each write, sync, close and rename: an error that names the file, and what is there can be resumed. */
+/* A full disk at each write, sync, close and rename: an error that names the file, and what is there can be resumed.
+ */
 static void a_full_disk_at_every_step(void **state)
 {
     (void)state;
@@ -379,7 +402,8 @@ static void a_full_disk_at_every_step(void **state)
             iso_job *job = fixture_job(data, scratch_path(s, "run"), steady);
             cut c = {.at = at, .error = ENOSPC, .step = (iso_file_step)step};
             /* Files are removed when there are more checkpoints than are kept: a fast run writes too few. */
-            iso_train_faults faults = {.context = &c, .file = file_fault, .worker = step == ISO_FILE_REMOVE ? slow : NULL};
+            iso_train_faults faults = {
+                .context = &c, .file = file_fault, .worker = step == ISO_FILE_REMOVE ? slow : NULL};
             iso_error e;
             int result = fixture_train(job, &(iso_train_options){.workers = 2, .faults = &faults}, NULL, &e);
             if (result) {

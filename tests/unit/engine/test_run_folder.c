@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The run folder: who may use it, and that a file is the old or the new one whatever step fails or ends the process. */
+ * The run folder: who may use it, and that a file is the old or the new one whatever step fails or ends the process.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -83,10 +84,22 @@ static void refuses_what_is_in_the_way(void **state)
 static void force_removes_its_own_alone(void **state)
 {
     (void)state;
-    static const char *const own[] = {"job.yaml", "metrics.jsonl", "events.jsonl", "summary.json", "model.safetensors", "best.safetensors",
-                                      "latest", "checkpoint-0.safetensors", "checkpoint-120.safetensors"};
-    static const char *const foreign[] = {"notes.txt", "checkpoint-07.safetensors", "checkpoint-.safetensors", "checkpoint-1.safetensors.bak",
-                                          ".notes.tmp", "checkpoint-99999999999999999999999.safetensors", "checkpoint--1.safetensors"};
+    static const char *const own[] = {"job.yaml",
+                                      "metrics.jsonl",
+                                      "events.jsonl",
+                                      "summary.json",
+                                      "model.safetensors",
+                                      "best.safetensors",
+                                      "latest",
+                                      "checkpoint-0.safetensors",
+                                      "checkpoint-120.safetensors"};
+    static const char *const foreign[] = {"notes.txt",
+                                          "checkpoint-07.safetensors",
+                                          "checkpoint-.safetensors",
+                                          "checkpoint-1.safetensors.bak",
+                                          ".notes.tmp",
+                                          "checkpoint-99999999999999999999999.safetensors",
+                                          "checkpoint--1.safetensors"};
     static const char *const swept[] = {".latest.tmp", ".checkpoint-140.safetensors.tmp", ".write-test.tmp"};
     char *s = scratch_make();
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
@@ -131,7 +144,7 @@ static void only_one_run_at_a_time(void **state)
     scratch_remove(s);
 }
 
-/* ---- faults ---- */
+/* ---- faults -------------------------------------------------------------------------------------------- */
 
 typedef struct plan {
     int at, count, error; /* the at-th step fails with error; -1: the process ends there */
@@ -163,8 +176,8 @@ static int put_in_pieces(iso_run *f, const char *text, iso_error *e)
     return result;
 }
 
-/* Every step of a replacement fails once with a full disk: an error that names the file, the old bytes stay unless the rename was
- * done, and no temporary file is left. */
+/* Every step of a replacement fails once with a full disk: an error that names the file, the old bytes stay unless
+ * the rename was done, and no temporary file is left. */
 static void every_step_may_fail(void **state)
 {
     (void)state;
@@ -256,7 +269,7 @@ static void a_failed_trial_write_is_told_before_training(void **state)
     scratch_remove(s);
 }
 
-/* ---- journals and reading ---- */
+/* ---- journals and reading ------------------------------------------------------------------------------ */
 
 static void journals_append_and_cut(void **state)
 {

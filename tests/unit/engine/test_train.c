@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The local engine: the same weights from any number of workers, throttled, stalled or dying ones, and honest files about it. */
+ * The local engine: the same weights from any number of workers, throttled, stalled or dying ones, and honest files
+ * about it. */
 #include <jansson.h>
 #include <math.h>
 #include <unistd.h>
@@ -46,10 +47,12 @@ static void any_number_of_workers(void **state)
     (void)state;
     static const char *const jobs[] = {
         "batch: 100\nepochs: 2\nunit: 16\n",
-        "batch: 100\nepochs: 2\nunit: 16\noptimizer: {name: adam, learning_rate: 0.01}\nschedule: {name: cosine, warmup_epochs: 1}\n",
+        "batch: 100\nepochs: 2\nunit: 16\noptimizer: {name: adam, learning_rate: 0.01}\nschedule: {name: cosine, "
+        "warmup_epochs: 1}\n",
         "batch: 48\nepochs: 2\nunit: 16\ndata.augment={shift: 1, flip: true}\ndata.validation=0.2\n"
         "model: {layers: [conv: {filters: 3, kernel: 3}, relu, max_pool: 2, flatten, dense: 3]}\n",
-        "batch: 333\nepochs: 2\nunit: 32\noptimizer: {name: nesterov, learning_rate: 0.05, momentum: 0.9, weight_decay: 0.001}\n",
+        "batch: 333\nepochs: 2\nunit: 32\noptimizer: {name: nesterov, learning_rate: 0.05, momentum: 0.9, "
+        "weight_decay: 0.001}\n",
         "sync: cumulative\nepochs: 3\nunit: 16\n",
         "sync: online\nepochs: 1\nunit: 16\n",
     };
@@ -97,7 +100,7 @@ static void policies_and_throttle(void **state)
     assert_string_not_equal(first, other);
 }
 
-/* ---- workers in trouble ------------------------------------------------------------------------------------------------------------- */
+/* ---- workers in trouble -------------------------------------------------------------------------------- */
 
 typedef struct trouble {
     uint32_t worker;
@@ -128,12 +131,14 @@ static void hear(void *context, iso_message_level level, const char *sentence)
     strncat(h->text, "\n", sizeof h->text - strlen(h->text) - 1);
 }
 
-/* A worker sleeps past its deadline, or its thread ends without a word, early or late: nothing is lost, and it is told. */
+/* A worker sleeps past its deadline, or its thread ends without a word, early or late: nothing is lost, and it is
+ * told. */
 static void stalled_and_dying_workers(void **state)
 {
     (void)state;
     char first[ISO_SHA256_TEXT], other[ISO_SHA256_TEXT];
-    /* long enough that the stalled one comes back before the end: it sleeps 2.5 s, its deadline is a little more than 1 s */
+    /* long enough that the stalled one comes back before the end: it sleeps 2.5 s, its deadline is a little more than
+     * 1 s */
     static const char job[] = "batch: 100\nepochs: 2\nunit: 16\n";
     weights(job, &(iso_train_options){.workers = 1}, first);
     const trouble cases[] = {
@@ -164,8 +169,8 @@ static iso_fault straggle(void *context, uint32_t worker, uint64_t order)
     return (iso_fault){.kind = worker == 0 ? ISO_FAULT_STALL : ISO_FAULT_NONE, .milliseconds = 10};
 }
 
-/* A worker is declared dead, wakes up while the others train on, computes its old work against the old weights, joins again and works:
- * the thread sanitizer sees that its reading and the updates do not meet. */
+/* A worker is declared dead, wakes up while the others train on, computes its old work against the old weights, joins
+ * again and works: the thread sanitizer sees that its reading and the updates do not meet. */
 static void a_straggler_comes_back(void **state)
 {
     (void)state;
@@ -195,14 +200,15 @@ static void all_workers_die(void **state)
     iso_job *job = fixture_job(data, scratch_path(s, "run"), plain);
     iso_train_faults faults = {.worker = all_die};
     iso_error e;
-    assert_int_equal(fixture_train(job, &(iso_train_options){.workers = 2, .faults = &faults}, NULL, &e), ISO_E_STATE);
+    assert_int_equal(fixture_train(job, &(iso_train_options){.workers = 2, .faults = &faults}, NULL, &e),
+                     ISO_E_STATE);
     test_expect_word(e.text, "all worker threads");
     assert_false(scratch_exists(scratch_path(s, "run/model.safetensors")));
     free(job);
     scratch_remove(s);
 }
 
-/* ---- the files ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the files ----------------------------------------------------------------------------------------- */
 
 static double number(const json_t *o, const char *key)
 {
@@ -217,7 +223,8 @@ static void files_agree(void **state)
 {
     (void)state;
     char *s = scratch_make();
-    iso_job *job = fixture_job(data, scratch_path(s, "run"), "batch: 100\nepochs: 3\nunit: 16\ndata.validation=0.1\n");
+    iso_job *job =
+        fixture_job(data, scratch_path(s, "run"), "batch: 100\nepochs: 3\nunit: 16\ndata.validation=0.1\n");
     iso_summary summary;
     iso_error e;
     if (fixture_train(job, &(iso_train_options){.workers = 2}, &summary, &e))
@@ -232,7 +239,8 @@ static void files_agree(void **state)
     assert_true(fabs(summary.nodes[0].share + summary.nodes[1].share - 1) < 1e-9);
     assert_true(summary.samples_per_second > 0 && summary.seconds > 0);
     assert_true(isnan(summary.efficiency));
-    assert_true(summary.test_accuracy >= 0 && summary.test_accuracy <= 1 && summary.validation_loss > 0 && summary.train_loss > 0);
+    assert_true(summary.test_accuracy >= 0 && summary.test_accuracy <= 1 && summary.validation_loss > 0 &&
+                summary.train_loss > 0);
 
     char *text = scratch_read(scratch_path(s, "run/metrics.jsonl"), NULL), *rest = text;
     uint64_t round = 0, samples = 0, nodes = 0;
@@ -257,8 +265,10 @@ static void files_agree(void **state)
 
     text = scratch_read(scratch_path(s, "run/summary.json"), NULL);
     json_t *o = json_loads(text, 0, NULL);
-    static const char *const keys[] = {"train_loss", "test_loss", "test_accuracy", "epochs", "rounds", "samples", "seconds", "samples_per_second",
-                                       "efficiency", "bytes_up", "bytes_down", "weights_sha256", "seed", "engine", "sync", "nodes"};
+    static const char *const keys[] = {"train_loss", "test_loss", "test_accuracy", "epochs",
+                                       "rounds",     "samples",   "seconds",       "samples_per_second",
+                                       "efficiency", "bytes_up",  "bytes_down",    "weights_sha256",
+                                       "seed",       "engine",    "sync",          "nodes"};
     for (size_t i = 0; i < TEST_COUNT(keys); i++)
         if (!json_object_get(o, keys[i]))
             fail_msg("summary.json lacks %s", keys[i]);
@@ -266,7 +276,8 @@ static void files_agree(void **state)
     assert_string_equal(json_string_value(json_object_get(o, "weights_sha256")), summary.weights_sha256);
     json_decref(o);
     free(text);
-    static const char *const files[] = {"job.yaml", "metrics.jsonl", "events.jsonl", "summary.json", "model.safetensors", "best.safetensors"};
+    static const char *const files[] = {"job.yaml",     "metrics.jsonl",     "events.jsonl",
+                                        "summary.json", "model.safetensors", "best.safetensors"};
     for (size_t i = 0; i < TEST_COUNT(files); i++)
         if (!scratch_exists(scratch_path(scratch_path(s, "run"), files[i])))
             fail_msg("%s is not there", files[i]);
@@ -294,7 +305,8 @@ static void the_saved_model_agrees(void **state)
     assert_string_equal(iso_model_class(m, 2), "2");
     assert_null(iso_model_class(m, 3));
     size_t size;
-    char *images = scratch_read(scratch_path(data, "t10k-images-idx3-ubyte"), &size), *labels = scratch_read(scratch_path(data, "t10k-labels-idx1-ubyte"), NULL);
+    char *images = scratch_read(scratch_path(data, "t10k-images-idx3-ubyte"), &size),
+         *labels = scratch_read(scratch_path(data, "t10k-labels-idx1-ubyte"), NULL);
     int32_t label[70];
     for (int i = 0; i < 70; i++)
         label[i] = labels[8 + i];
@@ -341,7 +353,7 @@ static void the_saved_model_agrees(void **state)
     scratch_remove(s);
 }
 
-/* ---- odd sizes -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- odd sizes ----------------------------------------------------------------------------------------- */
 
 static void few_samples_many_workers_large_batches(void **state)
 {
@@ -350,7 +362,10 @@ static void few_samples_many_workers_large_batches(void **state)
     const struct {
         const char *more;
         uint64_t rounds;
-    } cases[] = {{"batch: 4\nepochs: 1\nunit: 16\n", 2}, {"batch: 1000\nepochs: 1\nunit: 16\n", 1}, {"batch: 5\nepochs: 1\nunit: 64\n", 1}, {"batch: 1\nepochs: 1\n", 5}};
+    } cases[] = {{"batch: 4\nepochs: 1\nunit: 16\n", 2},
+                 {"batch: 1000\nepochs: 1\nunit: 16\n", 1},
+                 {"batch: 5\nepochs: 1\nunit: 64\n", 1},
+                 {"batch: 1\nepochs: 1\n", 5}};
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         char first[ISO_SHA256_TEXT] = "";
         for (uint32_t workers = 1; workers <= 11; workers += 5) {
@@ -396,7 +411,8 @@ static void numbers_that_blow_up(void **state)
 {
     (void)state;
     char *s = scratch_make();
-    iso_job *job = fixture_job(data, scratch_path(s, "run"), "batch: 100\nepochs: 5\nunit: 16\noptimizer: {name: sgd, learning_rate: 1e30}\n");
+    iso_job *job = fixture_job(data, scratch_path(s, "run"),
+                               "batch: 100\nepochs: 5\nunit: 16\noptimizer: {name: sgd, learning_rate: 1e30}\n");
     iso_error e;
     assert_int_equal(fixture_train(job, &(iso_train_options){.workers = 2}, NULL, &e), ISO_E_NONFINITE);
     test_expect_word(e.text, "dense");
