@@ -319,7 +319,8 @@ static void border(iso_coordinator *c)
     }
     if (checkpoint_due(c))
         checkpoint(c);
-    if (!c->config.shared_weights && c->live_count > 0)
+    bool needed = c->round < c->rounds || c->config.validation > 0 || c->config.test > 0;
+    if (!c->config.shared_weights && c->live_count > 0 && needed)
         iso_member_weights(c, ISO_EVERYONE);
     go_on(c);
 }

@@ -48,6 +48,7 @@ typedef struct sim_options {
     bool canary_wake;            /* the coordinator's timers get lost */
     bool canary_weights;         /* a node computes with a flipped bit */
     uint64_t stop_round;         /* STOP after this round; 0: never */
+    int64_t stop_at;             /* STOP at this time; 0: never */
     int64_t die_order_at[SIM_NODES]; /* golden stories: the order (from 1) at which a node dies; 0: none */
     int64_t return_after;        /* ns a dead node stays away; 0: drawn */
     bool trace;
@@ -77,7 +78,7 @@ typedef struct sim_node {
     unsigned char sum_bytes[SIM_SUM_BYTES];
 } sim_node;
 
-typedef enum sim_kind { SIM_BYTES, SIM_COMPUTED, SIM_UPDATED, SIM_TIMER, SIM_RETURN, SIM_NOTICE, SIM_COORDINATOR_DEATH } sim_kind;
+typedef enum sim_kind { SIM_BYTES, SIM_COMPUTED, SIM_UPDATED, SIM_TIMER, SIM_RETURN, SIM_NOTICE, SIM_STOP, SIM_COORDINATOR_DEATH } sim_kind;
 
 typedef struct sim_event {
     int64_t at;
@@ -112,6 +113,8 @@ typedef struct sim {
     /* what was seen */
     bool over, stopped, failed;
     uint32_t restarts, deaths, returns, epochs_seen, checkpoints;
+    uint32_t declared, waits;    /* DEAD and WAITING records */
+    int64_t died_at, declared_at;
     uint64_t counted[SIM_ROUNDS];/* units merged in the last try of each round */
     uint64_t rounds_seen;
     iso_epoch_result epoch[32];
@@ -338,6 +341,7 @@ static void sim_node_die(sim *s, uint32_t id)
     n->sum.units[0]++;
     n->generation++;
     s->deaths++;
+    s->died_at = s->now;
     sim_tell(s, "%u dies", (unsigned)id);
     if (sim_chance(s, s->o.tell_death))
         sim_push(s, s->now + 1000, SIM_NOTICE, id, s->generation);
@@ -493,6 +497,10 @@ static void sim_record(sim *s, const iso_record *r)
     if (r->kind != ISO_RECORD_COUNTED) {
         sim_tell(s, "C log %s %s units %" PRIu64, iso_record_name(r->kind), sim_name(r->node, name), r->units);
         s->returns += r->kind == ISO_RECORD_RETURN;
+        s->waits += r->kind == ISO_RECORD_WAITING;
+        s->declared += r->kind == ISO_RECORD_DEAD;
+        if (r->kind == ISO_RECORD_DEAD)
+            s->declared_at = s->now;
         if (r->kind == ISO_RECORD_BAD_FRAME || r->kind == ISO_RECORD_BAD_TOTALS || r->kind == ISO_RECORD_REFUSED)
             sim_wrong(s, "record %s about node %u", iso_record_name(r->kind), (unsigned)r->node);
         return;
@@ -693,6 +701,10 @@ static void sim_dispatch(sim *s, const sim_event *e)
         if (s->generation == e->generation && !s->node[e->to].up)
             sim_coordinator_step(s, (iso_event){.kind = ISO_EVENT_PEER_LOST, .node = e->to});
         return;
+    case SIM_STOP:
+        if (!s->over)
+            sim_coordinator_step(s, (iso_event){.kind = ISO_EVENT_STOP});
+        return;
     case SIM_COORDINATOR_DEATH:
         if (!s->over)
             sim_coordinator_die(s);
@@ -762,6 +774,8 @@ static void sim_run(sim *s)
         sim_push(s, s->o.first_join[i], SIM_RETURN, i, 0);
     for (uint32_t i = 0; i < s->o.coordinator_deaths; i++)
         sim_push(s, (int64_t)sim_draw(s, (uint64_t)s->o.coordinator_span), SIM_COORDINATOR_DEATH, 0, 0);
+    if (s->o.stop_at > 0)
+        sim_push(s, s->o.stop_at, SIM_STOP, 0, 0);
     while (!s->over && s->wrong[0] == '\0') {
         if (s->queued == 0) {
             sim_wrong(s, "nothing will happen any more, and the run is not over");
