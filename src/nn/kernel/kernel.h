@@ -55,8 +55,8 @@ typedef struct iso_conv {
 /* Sets P, Q and contiguous strides from the fields above. pooled: y is [G][K][P/2][Q/2][16]. The kernel must fit the input. */
 void iso_conv_finish(iso_conv *c, bool pooled);
 
-/* Bytes of scratch (aligned to 64) that the backward convolution kernels of any instruction set want for `groups` groups. */
-size_t iso_conv_scratch(const iso_conv *c, uint32_t groups);
+/* Bytes of scratch (aligned to 64) that conv_data and conv_pool_backward of any instruction set want, for any number of groups. */
+size_t iso_conv_scratch(const iso_conv *c);
 
 /* Pooling windows without padding: x [G][C][H][W][16] -> y [G][C][P][Q][16]; R * S <= 65535. */
 typedef struct iso_pool {
@@ -126,8 +126,8 @@ typedef struct iso_kernels {
     /* dx from dy [G][K][P][Q][16]. scratch: iso_conv_scratch. */
     void (*conv_data)(const iso_conv *c, uint32_t groups, float *dx, const float *dy, const float *w, void *scratch);
     /* dw [K][C][R][S] and db [K], overwritten. */
-    void (*conv_weights)(const iso_conv *c, uint32_t groups, float *dw, float *db, const float *x, const float *dy, void *scratch);
-    /* Both of them from the pooled gradient dy [G][K][P/2][Q/2][16] and arg. dx NULL: not wanted. */
+    void (*conv_weights)(const iso_conv *c, uint32_t groups, float *dw, float *db, const float *x, const float *dy);
+    /* All of them from the pooled gradient dy [G][K][P/2][Q/2][16], which is flushed first, and arg. dx NULL: not wanted. */
     void (*conv_pool_backward)(const iso_conv *c, uint32_t groups, float *dx, float *dw, float *db, const float *x,
                                const float *dy, const uint8_t *arg, const float *w, void *scratch);
 

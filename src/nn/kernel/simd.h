@@ -41,7 +41,9 @@ ISO_INLINE vf v_abs(vf a) { return _mm512_abs_ps(a); }
 ISO_INLINE vm v_gt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
 ISO_INLINE vm v_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
 ISO_INLINE vf v_select(vm m, vf yes, vf no) { return _mm512_mask_blend_ps(m, no, yes); }
+ISO_INLINE vm v_nonzero(vf a) { return _mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_NEQ_UQ); }
 ISO_INLINE vm m_none(void) { return 0; }
+ISO_INLINE vm m_and(vm a, vm b) { return (vm)(a & b); }
 ISO_INLINE vm m_or(vm a, vm b) { return (vm)(a | b); }
 ISO_INLINE vm m_not(vm a) { return (vm)~a; }
 ISO_INLINE bool m_any(vm a) { return a != 0; }
@@ -62,7 +64,15 @@ ISO_INLINE vi i_load_u16(const uint16_t *p)
 {
     return _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p));
 }
+ISO_INLINE vi i_load_u8(const uint8_t *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)); }
 ISO_INLINE vm i_eq(vi a, vi b) { return _mm512_cmpeq_epi32_mask(a, b); }
+/* Stores the lanes of keep one after another and returns how many; up to VL values behind them may be overwritten. */
+ISO_INLINE size_t v_keep(float *values, int32_t *at, vf v, vi a, vm keep)
+{
+    _mm512_storeu_ps(values, _mm512_maskz_compress_ps(keep, v));
+    _mm512_storeu_si512(at, _mm512_maskz_compress_epi32(keep, a));
+    return (size_t)__builtin_popcount(keep);
+}
 
 #elif defined ISO_ISA_avx2
 
@@ -86,7 +96,9 @@ ISO_INLINE vf v_abs(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
 ISO_INLINE vm v_gt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_GT_OQ); }
 ISO_INLINE vm v_lt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
 ISO_INLINE vf v_select(vm m, vf yes, vf no) { return _mm256_blendv_ps(no, yes, m); }
+ISO_INLINE vm v_nonzero(vf a) { return _mm256_cmp_ps(a, _mm256_setzero_ps(), _CMP_NEQ_UQ); }
 ISO_INLINE vm m_none(void) { return _mm256_setzero_ps(); }
+ISO_INLINE vm m_and(vm a, vm b) { return _mm256_and_ps(a, b); }
 ISO_INLINE vm m_or(vm a, vm b) { return _mm256_or_ps(a, b); }
 ISO_INLINE vm m_not(vm a) { return _mm256_xor_ps(a, _mm256_castsi256_ps(_mm256_set1_epi32(-1))); }
 ISO_INLINE bool m_any(vm a) { return _mm256_movemask_ps(a) != 0; }
@@ -113,7 +125,23 @@ ISO_INLINE void i_store_u8(uint8_t *p, vi a)
     _mm_storel_epi64((__m128i *)(void *)p, _mm_packus_epi16(words, words));
 }
 ISO_INLINE vi i_load_u16(const uint16_t *p) { return _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)); }
+ISO_INLINE vi i_load_u8(const uint8_t *p) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)); }
 ISO_INLINE vm i_eq(vi a, vi b) { return _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b)); }
+ISO_INLINE size_t v_keep(float *values, int32_t *at, vf v, vi a, vm keep)
+{
+    float lane[8];
+    int32_t place[8];
+    unsigned bits = (unsigned)_mm256_movemask_ps(keep);
+    size_t n = 0;
+    _mm256_storeu_ps(lane, v);
+    _mm256_storeu_si256((__m256i *)(void *)place, a);
+    for (int i = 0; i < 8; i++) {
+        values[n] = lane[i];
+        at[n] = place[i];
+        n += bits >> i & 1;
+    }
+    return n;
+}
 
 #else /* plain C: loops of 4 that any compiler can turn into whatever vectors the CPU has */
 
@@ -138,6 +166,8 @@ ISO_INLINE vf v_abs(vf a) { vf r; ISO_EACH(i) r.v[i] = __builtin_fabsf(a.v[i]); 
 ISO_INLINE vm v_gt(vf a, vf b) { vm r; ISO_EACH(i) r.v[i] = a.v[i] > b.v[i] ? -1 : 0; return r; }
 ISO_INLINE vm v_lt(vf a, vf b) { return v_gt(b, a); }
 ISO_INLINE vf v_select(vm m, vf yes, vf no) { vf r; ISO_EACH(i) r.v[i] = m.v[i] ? yes.v[i] : no.v[i]; return r; }
+ISO_INLINE vm v_nonzero(vf a) { vm r; ISO_EACH(i) r.v[i] = a.v[i] != 0.0f ? -1 : 0; return r; }
+ISO_INLINE vm m_and(vm a, vm b) { vm r; ISO_EACH(i) r.v[i] = a.v[i] & b.v[i]; return r; }
 ISO_INLINE vm m_none(void) { vm r; ISO_EACH(i) r.v[i] = 0; return r; }
 ISO_INLINE vm m_or(vm a, vm b) { vm r; ISO_EACH(i) r.v[i] = a.v[i] | b.v[i]; return r; }
 ISO_INLINE vm m_not(vm a) { vm r; ISO_EACH(i) r.v[i] = ~a.v[i]; return r; }
@@ -157,6 +187,17 @@ ISO_INLINE vf v_bits(vi a) { vf r; memcpy(&r, &a, sizeof r); return r; }
 ISO_INLINE void i_store_u8(uint8_t *p, vi a) { ISO_EACH(i) p[i] = (uint8_t)a.v[i]; }
 ISO_INLINE void i_store_u16(uint16_t *p, vi a) { ISO_EACH(i) p[i] = (uint16_t)a.v[i]; }
 ISO_INLINE vi i_load_u16(const uint16_t *p) { vi r; ISO_EACH(i) r.v[i] = p[i]; return r; }
+ISO_INLINE vi i_load_u8(const uint8_t *p) { vi r; ISO_EACH(i) r.v[i] = p[i]; return r; }
+ISO_INLINE size_t v_keep(float *values, int32_t *at, vf v, vi a, vm keep)
+{
+    size_t n = 0;
+    ISO_EACH(i) {
+        values[n] = v.v[i];
+        at[n] = a.v[i];
+        n += keep.v[i] != 0;
+    }
+    return n;
+}
 ISO_INLINE vm i_eq(vi a, vi b) { vm r; ISO_EACH(i) r.v[i] = a.v[i] == b.v[i] ? -1 : 0; return r; }
 #undef ISO_EACH
 
