@@ -3,26 +3,29 @@
  *
  *     iso_coordinator_step(c, event, effects)        iso_worker_step(w, event, effects)
  *
- * No I/O, no clock, no threads, no globals, no allocation after init: time comes in with the event, everything to be done
- * comes out as effects, and the engine (threads, a simulator, Flink, Storm) does it. docs/protocol.md has the full story.
+ * No I/O, no clock, no threads, no globals, no allocation after init: time comes in with the event, everything to be
+ * done comes out as effects, and the engine (threads, a simulator, Flink, Storm) does it. docs/protocol.md has the
+ * full story.
  *
- * Words. A *round* is one optimiser step over one global batch. A *pass* is a set of units to be worked off: a training round,
- * or an evaluation of the validation or test set. Units of a pass are numbered from 0. A *lease* is a list of units of the
- * present pass given to one node. A *node* is a worker that speaks for itself; ids are 0 .. nodes_max-1.
- * The *sum* of a node is its integer gradient sum of the round; it belongs to the engine and the core names it by node id.
+ * Words. A *round* is one optimiser step over one global batch. A *pass* is a set of units to be worked off: a training
+ * round, or an evaluation of the validation or test set. Units of a pass are numbered from 0. A *lease* is a list of
+ * units of the present pass given to one node. A *node* is a worker that speaks for itself; ids are 0 .. nodes_max-1.
+ * The *sum* of a node is its integer gradient sum of the round; it belongs to the engine, the core names it by node id.
  *
  * Intended use (coordinator's side; the worker's is the same with its own functions)
- *   1. Fill an iso_core_config (iso_core_config_default first), take iso_coordinator_bytes of memory, iso_coordinator_init.
+ *   1. Fill an iso_core_config (iso_core_config_default first), take iso_coordinator_bytes of memory,
+ *      iso_coordinator_init.
  *   2. After a restart: iso_coordinator_resume with the bytes an earlier ISO_EFFECT_CHECKPOINT saved.
  *   3. Step ISO_EVENT_START, then whatever happens; after each step execute effects->item[0 .. count) in order.
  *   4. ISO_EFFECT_DONE or ISO_EFFECT_FAILED ends the run. Nothing needs to be freed but the memory of step 1.
  *
  * Thread rule: one caller at a time an object; an object is not bound to a thread. Different objects are independent.
- * Ownership: what an effect points to (update.nodes, counted ranges) lives in the object and is valid until the next step on
- * it. Frames are values: copy them with =; only `bulk` is a reference, and whoever set it owns it. An event and what it points
- * to is borrowed until the step returns.
- * A node that was declared dead or told RESET may still be computing. Its result is dropped by the core; where weights are
- * shared memory the engine sees to it that such a straggler does not read weights an UPDATE writes, nor write a sum that counts. */
+ * Ownership: what an effect points to (update.nodes, counted ranges) lives in the object and is valid until the next
+ * step on it. Frames are values: copy them with =; only `bulk` is a reference, and whoever set it owns it. An event and
+ * what it points to is borrowed until the step returns.
+ * A node that was declared dead or told RESET may still be computing. Its result is dropped by the core; where weights
+ * are shared memory the engine sees to it that such a straggler does not read weights an UPDATE writes, nor write a sum
+ * that counts. */
 #ifndef ISOCHRON_CORE_H
 #define ISOCHRON_CORE_H
 
@@ -42,7 +45,7 @@
 #define ISO_PARAMETERS_MAX 16u           /* parameters of a policy */
 #define ISO_NEVER INT64_MAX              /* a time that does not come */
 
-/* ---- sums that do not overflow -------------------------------------------------------------------------------------------- */
+/* ---- sums that do not overflow ---------------------------------------------------------------------------------- */
 
 /* A 128-bit two's complement integer: sums of losses on the grid 2^-40 over any number of samples. */
 typedef struct iso_wide {
@@ -56,7 +59,8 @@ ISO_API iso_wide iso_wide_of(int64_t value);
 /* The value of a sum of losses: times 2^-ISO_GRID_BITS, correctly rounded to one double for sums below 2^93. */
 ISO_API double iso_wide_loss(iso_wide sum);
 
-/* What some units gave together. bad_layer: -1, or the first layer with a value that is not finite or beyond the grid. */
+/* What some units gave together. bad_layer: -1, or the first layer with a value that is not finite or beyond the
+ * grid. */
 typedef struct iso_totals {
     uint64_t samples, correct;
     iso_wide loss;
@@ -69,13 +73,14 @@ ISO_API void iso_totals_clear(iso_totals *t);
 ISO_API void iso_totals_add_unit(iso_totals *t, const iso_unit_result *r);
 ISO_API void iso_totals_add(iso_totals *t, const iso_totals *more);
 
-/* ---- epochs, rounds, units ------------------------------------------------------------------------------------------------ */
+/* ---- epochs, rounds, units -------------------------------------------------------------------------------------- */
 
 /* Rounds in an epoch of `samples` with global batch `batch` (a short last one counts; 0 samples: 0). */
 ISO_API uint64_t iso_epoch_rounds(uint64_t samples, uint64_t batch);
 
 /* Positions [*first, *first + *count) of the epoch that round `round_in_epoch` covers; count 0 past the last. */
-ISO_API void iso_round_positions(uint64_t samples, uint64_t batch, uint64_t round_in_epoch, uint64_t *first, uint64_t *count);
+ISO_API void iso_round_positions(uint64_t samples, uint64_t batch, uint64_t round_in_epoch, uint64_t *first,
+                                 uint64_t *count);
 
 /* Units of `unit` samples that `count` positions make (the last may be short). */
 ISO_API uint64_t iso_units_in(uint64_t count, uint32_t unit);
@@ -87,10 +92,11 @@ typedef struct iso_sampler {
 ISO_API void iso_sampler_init(iso_sampler *s, uint64_t seed, uint32_t epoch, uint64_t samples);
 ISO_API uint64_t iso_sampler_at(const iso_sampler *s, uint64_t position);
 
-/* Slice `index` of `count`: internal values [*begin, *end), multiples of 16, nearly equal; values is a multiple of 16. */
+/* Slice `index` of `count`: internal values [*begin, *end), multiples of 16, nearly equal; values is a multiple of
+ * 16. */
 ISO_API void iso_slice_values(uint64_t values, uint32_t count, uint32_t index, uint64_t *begin, uint64_t *end);
 
-/* ---- policies ------------------------------------------------------------------------------------------------------------- */
+/* ---- policies --------------------------------------------------------------------------------------------------- */
 
 /* A row of the table of synchronisation policies. */
 typedef struct iso_policy iso_policy;
@@ -114,10 +120,11 @@ typedef struct iso_policy_spec {
 
 /* Every parameter at its default. */
 ISO_API void iso_policy_spec_default(iso_policy_spec *out, const iso_policy *p);
-/* Sets one parameter from text. Errors: ISO_E_ARGUMENT; names the policy, the wrong word and the right ones, or the bounds. */
+/* Sets one parameter from text. Errors: ISO_E_ARGUMENT; names the policy, the wrong word and the right ones, or the
+ * bounds. */
 ISO_API int iso_policy_spec_set(iso_policy_spec *spec, const char *key, const char *value, iso_error *e);
-/* "key=value:key=value" over *spec ("" changes nothing). Errors as _set, and a key given twice or without '='. On an error
- * *spec is as before. */
+/* "key=value:key=value" over *spec ("" changes nothing). Errors as _set, and a key given twice or without '='. On
+ * an error *spec is as before. */
 ISO_API int iso_policy_spec_parse(iso_policy_spec *spec, const char *parameters, iso_error *e);
 /* The whole form of the command line: "nns", "hmdspt:payload=int4:local_batch=8". */
 ISO_API int iso_policy_parse(iso_policy_spec *out, const char *text, iso_error *e);
@@ -125,7 +132,7 @@ ISO_API int iso_policy_parse(iso_policy_spec *out, const char *text, iso_error *
 /* The global batch a policy works with: the job's, or its own when it ignores it; never more than `samples`. */
 ISO_API uint64_t iso_policy_batch(const iso_policy_spec *spec, uint64_t samples, uint64_t batch);
 
-/* ---- frames --------------------------------------------------------------------------------------------------------------- */
+/* ---- frames ----------------------------------------------------------------------------------------------------- */
 
 /* X(kind, value, name). C: sent by the coordinator, N: by a node. */
 #define ISO_FRAME_MAP(X)                                                                     \
@@ -157,11 +164,11 @@ ISO_API const char *iso_frame_name(unsigned kind);
 #define ISO_CHUNK_MAX (1u << 20)         /* bytes of the largest chunk of bulk data */
 #define ISO_FRAME_MAX (ISO_FRAME_HEADER + ISO_BODY_MAX + ISO_CHUNK_MAX)
 
-/* A frame, decoded. The core sets and reads all but the bulk part. SUM and WEIGHTS carry bulk data, which the core never looks
- * at: on a SEND effect bulk is NULL and chunk_count 1, and the engine attaches the data: the sum of node `from`, or the weights
- * after `round` rounds. In process it sets whatever reference suits it. Between processes it sends chunk_count frames of at
- * most ISO_CHUNK_MAX bytes, all with the same header fields and body, and the receiving engine gathers them (iso_assembly) and
- * steps one FRAME event when they are complete. */
+/* A frame, decoded. The core sets and reads all but the bulk part. SUM and WEIGHTS carry bulk data, which the core
+ * never looks at: on a SEND effect bulk is NULL and chunk_count 1, and the engine attaches the data: the sum of
+ * node `from`, or the weights after `round` rounds. In process it sets whatever reference suits it. Between
+ * processes it sends chunk_count frames of at most ISO_CHUNK_MAX bytes, all with the same header fields and body,
+ * and the receiving engine gathers them (iso_assembly) and steps one FRAME event when they are complete. */
 typedef struct iso_frame {
     uint32_t kind;                       /* iso_frame_kind */
     uint32_t incarnation;                /* of the coordinator: larger after each restart; 0 in a first HELLO */
@@ -180,18 +187,20 @@ typedef struct iso_frame {
 
 /* Bytes the frame takes on the wire. */
 ISO_API size_t iso_frame_bytes(const iso_frame *f);
-/* Writes header, body and chunk with a crc32c over all of it; returns the bytes written, 0 when capacity is too small or a field
- * is out of range. */
+/* Writes header, body and chunk with a crc32c over all of it; returns the bytes written, 0 when capacity is too
+ * small or a field is out of range. */
 ISO_API size_t iso_frame_encode(const iso_frame *f, void *out, size_t capacity);
-/* Reads one frame of exactly `count` bytes; f->bulk points into `bytes`. Never reads past count. Errors: ISO_E_PROTOCOL (short,
- * long, wrong magic, crc or field; the text says which byte), ISO_E_UNSUPPORTED (another version: kind, from and to are set). */
+/* Reads one frame of exactly `count` bytes; f->bulk points into `bytes`. Never reads past count. Errors:
+ * ISO_E_PROTOCOL (short, long, wrong magic, crc or field; the text says which byte), ISO_E_UNSUPPORTED (another
+ * version: kind, from and to are set). */
 ISO_API int iso_frame_decode(iso_frame *f, const void *bytes, size_t count, iso_error *e);
-/* How many bytes the frame that starts here has, from its first ISO_FRAME_HEADER bytes, for stream transports; 0: not a frame. */
+/* How many bytes the frame that starts here has, from its first ISO_FRAME_HEADER bytes, for stream transports; 0:
+ * not a frame. */
 ISO_API size_t iso_frame_span(const void *header);
 
-/* Gathers the chunks of one kind of bulk data from one sender (one parameter slice) in fixed memory. Chunks may come twice, late,
- * in any order; a newer (incarnation, session, round, serial) replaces what was gathered, an older one is ignored; nothing is
- * complete before every byte is there. */
+/* Gathers the chunks of one kind of bulk data from one sender (one parameter slice) in fixed memory. Chunks may
+ * come twice, late, in any order; a newer (incarnation, session, round, serial) replaces what was gathered, an
+ * older one is ignored; nothing is complete before every byte is there. */
 typedef struct iso_assembly {
     uint8_t *data;                       /* `bytes` bytes, caller's */
     uint64_t *seen;                      /* a bit a chunk, iso_assembly_words words, caller's */
@@ -214,10 +223,11 @@ ISO_API size_t iso_assembly_words(size_t bytes, uint32_t stride);
 /* data and seen stay the caller's. stride: chunk size both sides agree on, 1 .. ISO_CHUNK_MAX. */
 ISO_API void iso_assembly_init(iso_assembly *a, void *data, size_t bytes, uint32_t stride, uint64_t *seen);
 ISO_API iso_gather iso_assembly_add(iso_assembly *a, const iso_frame *f);
-/* Sets the chunk fields and bulk of *f to chunk `index` of `data`; false past the last (0 bytes still make one chunk). */
+/* Sets the chunk fields and bulk of *f to chunk `index` of `data`; false past the last (0 bytes still make one
+ * chunk). */
 ISO_API bool iso_frame_cut(iso_frame *f, const void *data, size_t bytes, uint32_t stride, uint32_t index);
 
-/* ---- orders: what an engine computes --------------------------------------------------------------------------------------- */
+/* ---- orders: what an engine computes ---------------------------------------------------------------------------- */
 
 /* The order of the values is the order of passes that share one round number. */
 typedef enum iso_purpose_of_pass { ISO_PASS_VALIDATION, ISO_PASS_TEST, ISO_PASS_TRAIN } iso_purpose_of_pass;
@@ -227,9 +237,10 @@ typedef struct iso_range {
     uint32_t first, count;               /* units of the pass */
 } iso_range;
 
-/* A worker's order: compute these units against the weights after `round` rounds. Training adds each unit's gradient to the
- * node's sum; evaluation runs forward only and touches no sum. Positions are samples of the epoch's permutation (training:
- * iso_sampler_at) or sample numbers as they are (evaluation). Answer: ISO_EVENT_ORDER_DONE with the same order number. */
+/* A worker's order: compute these units against the weights after `round` rounds. Training adds each unit's
+ * gradient to the node's sum; evaluation runs forward only and touches no sum. Positions are samples of the epoch's
+ * permutation (training: iso_sampler_at) or sample numbers as they are (evaluation). Answer: ISO_EVENT_ORDER_DONE
+ * with the same order number. */
 typedef struct iso_compute {
     uint64_t order;                      /* number of this order, unique a worker */
     iso_purpose_of_pass purpose;
@@ -250,9 +261,10 @@ ISO_API uint32_t iso_compute_unit(const iso_compute *c, uint32_t index, uint64_t
 /* Samples in the order. */
 ISO_API uint64_t iso_compute_samples(const iso_compute *c);
 
-/* A coordinator's order: the optimiser's step on internal values [begin, end) with the sums of `nodes`. All slices of a round
- * come in one step, do not overlap and may run on any threads at once; the weights belong to them until the last is answered.
- * Afterwards these nodes' sums are free (iso_net_update leaves them 0). Answer: ISO_EVENT_ORDER_DONE each. */
+/* A coordinator's order: the optimiser's step on internal values [begin, end) with the sums of `nodes`. All slices
+ * of a round come in one step, do not overlap and may run on any threads at once; the weights belong to them until
+ * the last is answered. Afterwards these nodes' sums are free (iso_net_update leaves them 0). Answer:
+ * ISO_EVENT_ORDER_DONE each. */
 typedef struct iso_update_order {
     uint64_t order;                      /* number of this order, unique a coordinator */
     uint64_t round;                      /* the weights before; round + 1 after it */
@@ -265,16 +277,16 @@ typedef struct iso_update_order {
     uint32_t node_count;
 } iso_update_order;
 
-/* ---- events ---------------------------------------------------------------------------------------------------------------- */
+/* ---- events ----------------------------------------------------------------------------------------------------- */
 
 typedef enum iso_event_kind {
     ISO_EVENT_START,                     /* C, N: first event */
     ISO_EVENT_FRAME,                     /* C, N: a whole frame arrived (bulk gathered) */
     ISO_EVENT_ORDER_DONE,                /* C, N: an order is finished, cancelled ones too; each exactly once */
     ISO_EVENT_TIMER,                     /* C, N: the time of the last WAKE has come (early ones are harmless) */
-    ISO_EVENT_PEER_LOST,                 /* C: this node's thread, process or connection is gone; N: the coordinator's */
+    ISO_EVENT_PEER_LOST,                 /* C: this node's thread or connection is gone; N: the coordinator's */
     ISO_EVENT_CHECKPOINT_WANTED,         /* C: as soon as there is a round border to save */
-    ISO_EVENT_STOP                       /* C: abandon the round in flight, save the last border, DONE; N: leave, DONE */
+    ISO_EVENT_STOP                       /* C: abandon the round in flight, save the border, DONE; N: leave, DONE */
 } iso_event_kind;
 
 typedef struct iso_event {
@@ -282,11 +294,11 @@ typedef struct iso_event {
     int64_t now;                         /* ns, any origin, never decreasing on one object */
     const iso_frame *frame;              /* FRAME: borrowed */
     uint64_t order;                      /* ORDER_DONE */
-    iso_totals totals;                   /* ORDER_DONE: of the order; busy is its measured compute time. Updates: bad_layer, busy */
+    iso_totals totals;                   /* ORDER_DONE: of the order; busy is its measured time. Updates: bad_layer */
     uint32_t node;                       /* PEER_LOST at the coordinator */
 } iso_event;
 
-/* ---- effects --------------------------------------------------------------------------------------------------------------- */
+/* ---- effects ---------------------------------------------------------------------------------------------------- */
 
 /* X(effect, name): in the order of a step's list they are executed one after the other. */
 #define ISO_EFFECT_MAP(X)                                                                                          \
@@ -327,8 +339,8 @@ typedef struct iso_epoch_result {
     uint32_t epoch;                      /* from 0 */
     uint64_t round;                      /* rounds done */
     iso_totals train, validation, test;  /* samples 0: there is no such set */
-    bool best;                           /* the lowest validation loss so far (never without a validation set); weights are those
-                                            of now: copy them before the next UPDATE runs */
+    bool best;                           /* the lowest validation loss so far (never without a validation set); the
+                                            weights are those of now: copy them before the next UPDATE runs */
     bool last;
 } iso_epoch_result;
 
@@ -366,7 +378,7 @@ typedef struct iso_record {
     uint32_t node, session, epoch;
     uint64_t round, units;
     uint32_t reason;
-    /* COUNTED: exactly once a (round, node) that counted, when config.audit. Ranges of units of the round, ascending. */
+    /* COUNTED: exactly once a (round, node) that counted, when config.audit. Ranges of the round's units, ascending. */
     const iso_range *range;
     uint32_t range_count;
     uint64_t first, end;                 /* positions of the round; unit j is [first + j*unit, ...) cut at end */
@@ -391,13 +403,14 @@ typedef struct iso_effect {
     };
 } iso_effect;
 
-/* Caller's array. capacity must be at least iso_coordinator_effects_max / ISO_WORKER_EFFECTS_MAX: a step never needs more. */
+/* Caller's array. capacity must be at least iso_coordinator_effects_max / ISO_WORKER_EFFECTS_MAX: a step never
+ * needs more. */
 typedef struct iso_effects {
     iso_effect *item;
     uint32_t capacity, count;            /* a step sets count */
 } iso_effects;
 
-/* ---- coordinator ------------------------------------------------------------------------------------------------------------ */
+/* ---- coordinator ------------------------------------------------------------------------------------------------ */
 
 typedef struct iso_core_config {
     /* the job */
@@ -421,13 +434,13 @@ typedef struct iso_core_config {
     int64_t first_wait;                  /* ... ns after START, with at least one; ISO_NEVER: wait for all */
     /* the engine's ways */
     uint32_t slices;                     /* update orders a round, 1 .. ISO_SLICES_MAX */
-    bool sums_in_place;                  /* sums stay in the nodes' accumulators until UPDATE (shared memory). Else a TAKE copies
-                                            or merges the SUM, and what was taken survives its node */
+    bool sums_in_place;                  /* sums stay in the nodes' accumulators until UPDATE (shared memory). Else a
+                                            TAKE copies or merges the SUM, and what was taken survives its node */
     bool shared_weights;                 /* nodes see the weights without WEIGHTS frames */
     bool audit;                          /* COUNTED records */
     uint32_t depth;                      /* leases a node may hold at once, 1 .. ISO_LEASE_DEPTH; 2 hides latency */
     int64_t resend;                      /* ns before an unanswered frame is repeated; 0: frames are never lost */
-    double deadline_factor;              /* a node is dead after factor * expected time + floor; its expectation is learned */
+    double deadline_factor;              /* a node is dead after factor * expected time + floor; learned from it */
     int64_t deadline_floor;              /* ns; with resend > 0 several times that */
     int64_t deadline_first;              /* ns, while nothing is known of the node; ISO_NEVER: as long as it takes */
     /* checkpoints, at round borders */
@@ -442,21 +455,24 @@ ISO_API int iso_core_config_check(const iso_core_config *c, iso_error *e);
 
 typedef struct iso_coordinator iso_coordinator;
 
-/* Bytes of memory (aligned to ISO_ALIGN), effects of the largest step, bytes of the largest saved state. 0 when the config is wrong. */
+/* Bytes of memory (aligned to ISO_ALIGN), effects of the largest step, bytes of the largest saved state. 0 when the
+ * config is wrong. */
 ISO_API size_t iso_coordinator_bytes(const iso_core_config *config);
 ISO_API uint32_t iso_coordinator_effects_max(const iso_core_config *config);
 ISO_API size_t iso_coordinator_state_max(const iso_core_config *config);
 
-/* Makes a coordinator in caller memory; copies config. incarnation: larger at each restart as far as the caller knows (0 for a first
- * start). NULL when the config is wrong. */
+/* Makes a coordinator in caller memory; copies config. incarnation: larger at each restart as far as the caller
+ * knows (0 for a first start). NULL when the config is wrong. */
 ISO_API iso_coordinator *iso_coordinator_init(const iso_core_config *config, uint32_t incarnation, void *memory);
 
-/* Before START: go on from a saved state, under a larger incarnation than any before. Errors: ISO_E_FORMAT (cut, crc, version),
- * ISO_E_MISMATCH (another job: names what differs), ISO_E_STATE (already started). The coordinator is unchanged on an error. */
+/* Before START: go on from a saved state, under a larger incarnation than any before. Errors: ISO_E_FORMAT (cut,
+ * crc, version), ISO_E_MISMATCH (another job: names what differs), ISO_E_STATE (already started). The coordinator
+ * is unchanged on an error. */
 ISO_API int iso_coordinator_resume(iso_coordinator *c, const void *state, size_t bytes, iso_error *e);
 
-/* Writes the state of the last round border (little-endian, versioned, crc32c); returns its bytes, 0 when capacity is too small or an
- * UPDATE is running (there is no border then). Always right when executing CHECKPOINT. Equal states give equal bytes, but for scores. */
+/* Writes the state of the last round border (little-endian, versioned, crc32c); returns its bytes, 0 when capacity
+ * is too small or an UPDATE is running (there is no border then). Always right when executing CHECKPOINT. Equal
+ * states give equal bytes, but for scores. */
 ISO_API size_t iso_coordinator_save(const iso_coordinator *c, void *out, size_t capacity);
 
 /* What a saved state says, without a coordinator. Errors: ISO_E_FORMAT. */
@@ -468,9 +484,10 @@ typedef struct iso_saved {
 } iso_saved;
 ISO_API int iso_saved_read(iso_saved *out, const void *state, size_t bytes, iso_error *e);
 
-/* One event. Frames that are stale, repeated or make no sense are answered or dropped (LOG), never an error. Errors: ISO_E_ARGUMENT
- * (an unknown kind of event, no frame, effects too small), ISO_E_STATE (not started, started twice). No effect is given then.
- * After DONE or FAILED frames are answered with BYE and the rest is ignored.   Cost: O(what changed), about a microsecond. */
+/* One event. Frames that are stale, repeated or make no sense are answered or dropped (LOG), never an error.
+ * Errors: ISO_E_ARGUMENT (an unknown kind of event, no frame, effects too small), ISO_E_STATE (not started, started
+ * twice). No effect is given then. After DONE or FAILED frames are answered with BYE and the rest is ignored.
+ * Cost: O(what changed), about a microsecond. */
 ISO_API int iso_coordinator_step(iso_coordinator *c, const iso_event *event, iso_effects *effects);
 
 typedef enum iso_phase {
@@ -496,7 +513,9 @@ typedef struct iso_coordinator_view {
 } iso_coordinator_view;
 ISO_API void iso_coordinator_look(const iso_coordinator *c, iso_coordinator_view *out);
 
-typedef enum iso_node_state { ISO_NODE_ABSENT, ISO_NODE_LIVE, ISO_NODE_DEAD, ISO_NODE_LOST, ISO_NODE_LEFT } iso_node_state;
+typedef enum iso_node_state {
+    ISO_NODE_ABSENT, ISO_NODE_LIVE, ISO_NODE_DEAD, ISO_NODE_LOST, ISO_NODE_LEFT
+} iso_node_state;
 ISO_API const char *iso_node_state_name(iso_node_state state);
 
 typedef struct iso_node_info {
@@ -516,7 +535,7 @@ ISO_API bool iso_coordinator_node(const iso_coordinator *c, uint32_t node, iso_n
 /* Learned speeds are hints: an engine that has measured a node before tells its score here (samples a second, > 0). */
 ISO_API void iso_coordinator_hint(iso_coordinator *c, uint32_t node, double score);
 
-/* ---- worker ----------------------------------------------------------------------------------------------------------------- */
+/* ---- worker ----------------------------------------------------------------------------------------------------- */
 
 typedef struct iso_worker_config {
     uint32_t node;                       /* its id */
@@ -536,8 +555,8 @@ typedef struct iso_worker iso_worker;
 ISO_API size_t iso_worker_bytes(void);
 /* Makes a worker in caller memory (aligned to ISO_ALIGN); copies config. */
 ISO_API iso_worker *iso_worker_init(const iso_worker_config *config, void *memory);
-/* One event. Errors as iso_coordinator_step. START joins. A worker that was told RESET or lost its coordinator joins again by itself,
- * but never while an order runs: it cancels the order and waits for its ORDER_DONE. */
+/* One event. Errors as iso_coordinator_step. START joins. A worker that was told RESET or lost its coordinator
+ * joins again by itself, but never while an order runs: it cancels the order and waits for its ORDER_DONE. */
 ISO_API int iso_worker_step(iso_worker *w, const iso_event *event, iso_effects *effects);
 
 typedef enum iso_worker_phase {

@@ -35,6 +35,7 @@
 #define ISO_NAME_MAX 48u         /* bytes of a layer's or tensor's name, with the NUL */
 #define ISO_LAYERS_MAX 128u
 #define ISO_LAYER_OPTIONS_MAX 8u
+#define ISO_KEPT_MAX 64u           /* units a step can take from kept blocks */
 #define ISO_GRID_BITS 40         /* gradients and losses are summed as multiples of 2^-40 */
 
 typedef enum iso_isa { ISO_ISA_AUTO, ISO_ISA_SCALAR, ISO_ISA_AVX2, ISO_ISA_AVX512 } iso_isa;
@@ -193,7 +194,8 @@ ISO_API size_t iso_kept_bytes(const iso_net *net, uint32_t unit);
 /* Makes a pass in caller memory of iso_pass_bytes (aligned to ISO_ALIGN). No end call is needed. */
 ISO_API iso_pass *iso_pass_init(const iso_net *net, uint32_t unit, bool training, void *memory);
 
-/* Loads n <= unit samples: sample[i] points to C*H*W values [C][H][W]; a value becomes fma(value, scale[c], shift[c]). */
+/* Loads n <= unit samples: sample[i] points to C*H*W values [C][H][W]; a value becomes fma(value, scale[c], shift[c]).
+ * The values, scale and shift are borrowed until the pass has run on them or loads others. */
 ISO_API void iso_pass_load_u8(iso_pass *p, uint32_t n, const uint8_t *const *sample, const float *scale, const float *shift);
 ISO_API void iso_pass_load_f32(iso_pass *p, uint32_t n, const float *const *sample, const float *scale, const float *shift);
 /* The same with one scale and shift a value instead of a channel: C*H*W of each (columns of a table). */
@@ -224,7 +226,8 @@ typedef struct iso_update {
     float *const *state;          /* iso_optimizer_states arrays [P'], in and out */
     int64_t *const *sum;          /* sum_count arrays [P']; what is read is set back to 0 */
     uint32_t sum_count;
-    const void *const *kept;      /* kept_count units of this batch not yet in the sums for the dense layers; may be 0 */
+    const void *const *kept;      /* all units of this batch, at most ISO_KEPT_MAX, when their gradients were taken with
+                                     all = false (then what the sums hold for these layers is not looked at); else none */
     uint32_t kept_count;
     uint32_t unit;                /* samples a kept unit was laid out for */
 } iso_update;

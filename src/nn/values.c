@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The weights as values: the first ones, and from one layout to the other. */
+#include <math.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "nn/net.h"
+
+static size_t place(const iso_layer *l, int part, size_t i)
+{
+    return l->kind->place ? l->kind->place(l, part, i) : i;
+}
+
+void iso_net_publish(const iso_net *net, const float *w, float *published)
+{
+    for (uint32_t i = 0; i < net->layer_count; i++)
+        for (int part = 0; part < ISO_PARTS; part++) {
+            const iso_layer *l = &net->layer[i];
+            const iso_part *p = &l->part[part];
+            for (size_t v = 0; v < p->count; v++)
+                published[p->published + v] = w[p->offset + place(l, part, v)];
+        }
+}
+
+void iso_net_adopt(const iso_net *net, const float *published, float *w)
+{
+    memset(w, 0, net->values * sizeof *w);
+    for (uint32_t i = 0; i < net->layer_count; i++)
+        for (int part = 0; part < ISO_PARTS; part++) {
+            const iso_layer *l = &net->layer[i];
+            const iso_part *p = &l->part[part];
+            for (size_t v = 0; v < p->count; v++)
+                w[p->offset + place(l, part, v)] = published[p->published + v];
+        }
+}
+
+/* Half the width of the uniform distribution: variance 1/fan_in (LeCun), 2/fan_in (He), 2/(fan_in + fan_out) (Xavier). */
+static double width(const iso_layer *l, const iso_part *p)
+{
+    double in = (double)p->fan_in, both = (double)(p->fan_in + p->fan_out);
+    return l->init == ISO_INIT_HE ? sqrt(6 / in) : l->init == ISO_INIT_LECUN ? sqrt(3 / in) : sqrt(6 / both);
+}
+
+/* Published weight i is word i % 4 of the numbers of index i / 4: the value of a weight depends on its place alone. */
+static void draw(const iso_layer *l, uint64_t seed, float *w)
+{
+    const iso_part *p = &l->part[ISO_WEIGHT];
+    double half = width(l, p);
+    uint32_t word[4];
+    for (size_t i = 0; i < p->count; i++) {
+        if (i % 4 == 0)
+            iso_rng_block(&(iso_rng_key){.seed = seed, .purpose = ISO_PURPOSE_INIT, .layer = l->index, .index = i / 4}, 0, word);
+        w[p->offset + place(l, ISO_WEIGHT, i)] = (float)((2 * (double)iso_rng_to_float(word[i % 4]) - 1) * half);
+    }
+}
+
+void iso_net_init(const iso_net *net, uint64_t seed, float *w)
+{
+    memset(w, 0, net->values * sizeof *w);
+    for (uint32_t i = 0; i < net->layer_count; i++) {
+        const iso_layer *l = &net->layer[i];
+        const iso_part *p = &l->part[ISO_WEIGHT];
+        if (p->count && !l->kind->start)
+            draw(l, seed, w);
+        for (size_t v = 0; l->kind->start && v < p->count; v++)
+            w[p->offset + v] = l->kind->start(l);
+    }
+}
