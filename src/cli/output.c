@@ -97,7 +97,7 @@ int cli_failed(int code, const iso_error *e)
     const char *text = e && e->text[0] ? e->text : iso_status_text(code);
     if (!code)
         return 0;
-    if (code == ISO_E_JOB && has_place(text)) {
+    if (has_place(text)) {
         fprintf(stderr, "%s\n", text);
         fflush(stderr);
     } else {

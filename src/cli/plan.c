@@ -110,10 +110,9 @@ static void estimate_memory(cli_plan *p)
 static int count_rounds(cli_plan *p, iso_error *e)
 {
     const iso_job *job = p->job;
-    char text[ISO_WORD_MAX + ISO_SYNC_MAX + 2];
     iso_policy_spec policy;
-    snprintf(text, sizeof text, "%s:%s", job->policy, job->parameters);
-    int r = iso_policy_parse(&policy, text, e);
+    iso_policy_spec_default(&policy, iso_policy_find(job->policy)); /* it exists: the job is finished */
+    int r = iso_policy_spec_parse(&policy, job->parameters, e);
     if (r)
         return r;
     uint32_t cores = iso_cores_allowed();

@@ -198,9 +198,9 @@ class JobFiles(Case):
         self.assertEqual(json.loads(r.stdout)["epochs"], 3)
 
     def test_the_examples_are_good(self):
+        images = make_data(self.tmp / "images", 20, 10, side=28, classes=10)
         for path in sorted((ROOT / "examples").glob("*.yaml")):
-            r = self.iso("check", path, "--data", self.data, code=None)
-            self.assertNotIn(path.name + ":", r.stderr, "a mistake in an example")
+            self.iso("check", path, "--data", images)
 
 
 class Train(Case):
