@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Bulk data in chunks: cutting and gathering. Fixed memory; never half a result is used: COMPLETE is told when every chunk of
- * one version has come, and a newer version starts from nothing. */
+ * Bulk data in chunks: cutting and gathering. Fixed memory; never half a result is used: COMPLETE is told when every
+ * chunk of one version has come, and a newer version starts from nothing. */
 #include <string.h>
 
 #include "isochron/core.h"
@@ -17,7 +17,8 @@ size_t iso_assembly_words(size_t bytes, uint32_t stride)
 
 void iso_assembly_init(iso_assembly *a, void *data, size_t bytes, uint32_t stride, uint64_t *seen)
 {
-    *a = (iso_assembly){.data = data, .seen = seen, .bytes = bytes, .stride = stride, .chunk_count = chunks_of(bytes, stride)};
+    *a = (iso_assembly){
+        .data = data, .seen = seen, .bytes = bytes, .stride = stride, .chunk_count = chunks_of(bytes, stride)};
 }
 
 bool iso_frame_cut(iso_frame *f, const void *data, size_t bytes, uint32_t stride, uint32_t index)

@@ -4,7 +4,15 @@
 
 #include "base/bytes.h"
 
-enum { HELLO_BYTES = 36, WELCOME_BYTES = 8, REFUSE_BYTES = 12, RESET_BYTES = 24, WORK_BYTES = 40, ANSWER_BYTES = 56, COLLECT_BYTES = 8 };
+enum {
+    HELLO_BYTES = 36,
+    WELCOME_BYTES = 8,
+    REFUSE_BYTES = 12,
+    RESET_BYTES = 24,
+    WORK_BYTES = 40,
+    ANSWER_BYTES = 56,
+    COLLECT_BYTES = 8
+};
 
 _Static_assert(WORK_BYTES + 8 * ISO_RANGES_MAX <= ISO_BODY_MAX, "the largest body fits");
 
@@ -138,7 +146,8 @@ bool iso_body_get_work(const iso_frame *f, body_work *b)
     iso_reader r = reader(f);
     uint8_t purpose = iso_read_u8(&r), final = iso_read_u8(&r);
     b->range_count = iso_read_u16(&r);
-    if (purpose > ISO_PASS_TRAIN || final > 1 || b->range_count > ISO_RANGES_MAX || f->body_bytes != WORK_BYTES + 8 * b->range_count)
+    if (purpose > ISO_PASS_TRAIN || final > 1 || b->range_count > ISO_RANGES_MAX ||
+        f->body_bytes != WORK_BYTES + 8 * b->range_count)
         return false;
     b->purpose = (iso_purpose_of_pass)purpose;
     b->final = final != 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The control bodies of frames as structs, and their codecs. A body has one exact length for its kind (WORK: for its number of
- * ranges); decoding checks it and every field that indexes something, so that the state machines need not. */
+ * The control bodies of frames as structs, and their codecs. A body has one exact length for its kind (WORK: for its
+ * number of ranges); decoding checks it and every field that indexes something, so that the state machines need not. */
 #ifndef ISO_CORE_BODY_H
 #define ISO_CORE_BODY_H
 

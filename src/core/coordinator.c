@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The coordinator: configuration, memory, the step and the views on it. What an event means is decided in member.c, lease.c and
- * course.c; here stands only who is asked, and in which order. */
+ * The coordinator: configuration, memory, the step and the views on it. What an event means is decided in member.c,
+ * lease.c and course.c; here stands only who is asked, and in which order. */
 #include "core/coordinator.h"
 
 #include <string.h>
@@ -28,8 +28,8 @@ static int between(const char *name, uint64_t value, uint64_t min, uint64_t max,
 {
     if (value >= min && value <= max)
         return ISO_OK;
-    return iso_error_set(e, ISO_E_ARGUMENT, "core config: %s is %llu, expected %llu to %llu", name, (unsigned long long)value,
-                         (unsigned long long)min, (unsigned long long)max);
+    return iso_error_set(e, ISO_E_ARGUMENT, "core config: %s is %llu, expected %llu to %llu", name,
+                         (unsigned long long)value, (unsigned long long)min, (unsigned long long)max);
 }
 
 static int not_negative(const char *name, int64_t value, iso_error *e)
@@ -57,8 +57,10 @@ int iso_core_config_check(const iso_core_config *c, iso_error *e)
         between("test", c->test, 0, most, e) || between("batch", c->batch, 1, UINT64_MAX, e) ||
         between("unit", c->unit, 1, ISO_UNIT_MAX, e) || between("epochs", c->epochs, 1, UINT32_MAX, e) ||
         between("samples * epochs", c->samples > most / c->epochs ? UINT64_MAX : 1, 1, most, e) ||
-        between("values", c->values, ISO_LANES, (uint64_t)1 << 48, e) || between("values % 16", c->values % ISO_LANES, 0, 0, e) ||
-        between("nodes_max", c->nodes_max, 1, ISO_NODES_MAX, e) || between("nodes_first", c->nodes_first, 1, c->nodes_max, e) ||
+        between("values", c->values, ISO_LANES, (uint64_t)1 << 48, e) ||
+        between("values % 16", c->values % ISO_LANES, 0, 0, e) ||
+        between("nodes_max", c->nodes_max, 1, ISO_NODES_MAX, e) ||
+        between("nodes_first", c->nodes_first, 1, c->nodes_max, e) ||
         between("slices", c->slices, 1, ISO_SLICES_MAX, e) || between("depth", c->depth, 1, ISO_LEASE_DEPTH, e) ||
         between("units of a pass", units_max(c), 1, INT32_MAX, e) || not_negative("first_wait", c->first_wait, e) ||
         not_negative("resend", c->resend, e) || not_negative("deadline_floor", c->deadline_floor, e) ||
@@ -99,8 +101,8 @@ size_t iso_coordinator_bytes(const iso_core_config *config)
     return iso_arena_size(&a, &bytes) ? bytes : 0;
 }
 
-/* A step sends a node at most three frames (RESET or WELCOME and WEIGHTS, or ISO_LEASE_DEPTH leases and COLLECT) and says at most
- * two things about it; what concerns all of them at once (update slices, audit, BYE) is one more each. */
+/* A step sends a node at most three frames (RESET or WELCOME and WEIGHTS, or ISO_LEASE_DEPTH leases and COLLECT) and
+ * says at most two things about it; what concerns all of them at once (update slices, audit, BYE) is one more each. */
 uint32_t iso_coordinator_effects_max(const iso_core_config *config)
 {
     if (iso_core_config_check(config, NULL) != ISO_OK)
@@ -284,7 +286,8 @@ static void dispatch(iso_coordinator *c, const iso_event *ev)
 int iso_coordinator_step(iso_coordinator *c, const iso_event *event, iso_effects *effects)
 {
     effects->count = 0;
-    if ((int)event->kind < ISO_EVENT_START || event->kind > ISO_EVENT_STOP || (event->kind == ISO_EVENT_FRAME && !event->frame) ||
+    if ((int)event->kind < ISO_EVENT_START || event->kind > ISO_EVENT_STOP ||
+        (event->kind == ISO_EVENT_FRAME && !event->frame) ||
         effects->capacity < iso_coordinator_effects_max(&c->config))
         return ISO_E_ARGUMENT;
     if ((event->kind == ISO_EVENT_START) != (c->phase == ISO_PHASE_NEW))

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The coordinator's insides, shared by its files:
- *   coordinator.c  memory, the step, views        member.c  who takes part        lease.c  who computes what, and until when
- *   course.c       passes, updates, borders, end  saved.c   state as bytes
+ *   coordinator.c  memory, the step, views          member.c  who takes part
+ *   lease.c        who computes what, until when    course.c  passes, updates, borders, the end
+ *   saved.c        the state as bytes
  *
- * Invariants. Only LIVE nodes hold leases. given - done == held for every node. `counted` is the number of units whose result the
- * coordinator has for good (in-place sums: until their node dies), and a pass ends exactly when counted == pool.units. A node's
- * fields of the present pass are valid only if node.key == c->key: a new pass costs nothing for nodes that take no part. */
+ * Invariants. Only LIVE nodes hold leases. given - done == held for every node. `counted` is the number of units whose
+ * result the coordinator has for good (in-place sums: until their node dies), and a pass ends exactly when it equals
+ * pool.units. A node's fields of the present pass are valid only if node.key == c->key: a new pass costs nothing for
+ * nodes that take no part. */
 #ifndef ISO_CORE_COORDINATOR_H
 #define ISO_CORE_COORDINATOR_H
 
@@ -46,7 +48,7 @@ typedef struct node {
 
     /* learned */
     double ns_per_sample;         /* 0: not known */
-    double overhead;              /* ns between asking and answering that were not compute, repeats included: moving mean */
+    double overhead; /* ns between asking and answering that were not compute, repeats included: moving mean */
     double clean_overhead;        /* the same of answers that needed no repeat: slowly falling maximum */
     uint32_t patience;            /* doublings of the first wait before a repeat; grows while answers need repeats */
     uint32_t sums;                /* SUMs that counted */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The course of a run: passes one after the other, the update between them, round borders, the end.
  *
- *     GATHER -> WORK (training pass) -> UPDATE -> border -> [WORK (validation, test) at an epoch's end] -> WORK ... -> DONE
+ *     GATHER -> WORK (train) -> UPDATE -> border -> [WORK (validation, test) after an epoch] -> WORK ... -> DONE
  *
  * Only (round, evaluated) decide what comes next, so a saved border needs nothing else to go on from. */
 #include "core/coordinator.h"
@@ -90,12 +90,13 @@ void iso_course_fail(iso_coordinator *c, int32_t layer)
     bool named = net && (uint32_t)layer < iso_net_layer_count(net);
     const char *name = named ? iso_net_layer(net, (uint32_t)layer).name : "";
     if (named)
-        iso_error_set(&c->error, ISO_E_NONFINITE, "%s: a %s is not finite or beyond the gradient grid in round %llu (epoch %u, %s)",
-                      name, what, round, (unsigned)epoch, iso_purpose_name(c->purpose));
+        iso_error_set(&c->error, ISO_E_NONFINITE,
+                      "%s: a %s is not finite or beyond the gradient grid in round %llu (epoch %u, %s)", name, what,
+                      round, (unsigned)epoch, iso_purpose_name(c->purpose));
     else
         iso_error_set(&c->error, ISO_E_NONFINITE,
-                      "layer %d: a %s is not finite or beyond the gradient grid in round %llu (epoch %u, %s)", (int)layer, what,
-                      round, (unsigned)epoch, iso_purpose_name(c->purpose));
+                      "layer %d: a %s is not finite or beyond the gradient grid in round %llu (epoch %u, %s)",
+                      (int)layer, what, round, (unsigned)epoch, iso_purpose_name(c->purpose));
     goodbye(c);
     c->phase = ISO_PHASE_FAILED;
     iso_emit(c, ISO_EFFECT_FAILED)->error = &c->error;
@@ -202,7 +203,8 @@ static void begin_update(iso_coordinator *c)
     c->phase = ISO_PHASE_UPDATE;
     c->bad_layer = -1;
     uint64_t done = iso_course_epoch(c) * config->samples + iso_course_cursor(c);
-    c->rate = iso_schedule_rate(&config->schedule, &config->optimizer, done, config->samples, config->samples * config->epochs);
+    c->rate = iso_schedule_rate(&config->schedule, &config->optimizer, done, config->samples,
+                                config->samples * config->epochs);
     c->slices_open = 0;
     memset(c->slice_open, 0, sizeof c->slice_open);
     for (uint32_t i = 0; i < config->slices; i++) {

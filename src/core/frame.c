@@ -5,7 +5,7 @@
  *   36 u32 chunk_index      40 u32 chunk_count      44 u32 chunk_bytes    48 u32 chunk_stride  52 u32 serial
  *   56 u16 body_bytes       58 u16 zero             60 u32 crc32c of the bytes 0..59 and of all that follows the header
  *   64 body                 64 + body_bytes: chunk
- * Bytes 0..7, 24..31 keep their place and meaning in every version, so that another version can be named and answered. */
+ * Bytes 0..7 and 24..31 keep their place and meaning in every version, so that another one can be named, answered. */
 #include <string.h>
 
 #include "base/bytes.h"
@@ -13,9 +13,24 @@
 #include "isochron/core.h"
 
 enum {
-    AT_MAGIC = 0, AT_VERSION = 4, AT_KIND = 6, AT_INCARNATION = 8, AT_SESSION = 12, AT_ROUND = 16, AT_FROM = 24, AT_TO = 28,
-    AT_SLICE = 32, AT_SLICES = 34, AT_CHUNK = 36, AT_CHUNKS = 40, AT_CHUNK_BYTES = 44, AT_STRIDE = 48, AT_SERIAL = 52,
-    AT_BODY_BYTES = 56, AT_ZERO = 58, AT_CRC = 60
+    AT_MAGIC = 0,
+    AT_VERSION = 4,
+    AT_KIND = 6,
+    AT_INCARNATION = 8,
+    AT_SESSION = 12,
+    AT_ROUND = 16,
+    AT_FROM = 24,
+    AT_TO = 28,
+    AT_SLICE = 32,
+    AT_SLICES = 34,
+    AT_CHUNK = 36,
+    AT_CHUNKS = 40,
+    AT_CHUNK_BYTES = 44,
+    AT_STRIDE = 48,
+    AT_SERIAL = 52,
+    AT_BODY_BYTES = 56,
+    AT_ZERO = 58,
+    AT_CRC = 60
 };
 
 static const uint32_t frame_magic = 0x464F5349; /* "ISOF" */
@@ -120,7 +135,8 @@ int iso_frame_decode(iso_frame *f, const void *bytes, size_t count, iso_error *e
     const uint8_t *p = bytes;
     memset(f, 0, sizeof *f);
     if (count < ISO_FRAME_HEADER)
-        return iso_error_set(e, ISO_E_PROTOCOL, "frame: expected a header of %u bytes, found %zu bytes", ISO_FRAME_HEADER, count);
+        return iso_error_set(e, ISO_E_PROTOCOL, "frame: expected a header of %u bytes, found %zu bytes",
+                             ISO_FRAME_HEADER, count);
     if (iso_load_u32(p + AT_MAGIC) != frame_magic)
         return iso_error_set(e, ISO_E_PROTOCOL, "frame byte 0: expected the magic \"ISOF\", found 0x%08x",
                              (unsigned)iso_load_u32(p + AT_MAGIC));
@@ -129,7 +145,8 @@ int iso_frame_decode(iso_frame *f, const void *bytes, size_t count, iso_error *e
         f->kind = iso_load_u16(p + AT_KIND);
         f->from = iso_load_u32(p + AT_FROM);
         f->to = iso_load_u32(p + AT_TO);
-        return iso_error_set(e, ISO_E_UNSUPPORTED, "frame byte 4: expected version %u, found %u; use the same program on all nodes",
+        return iso_error_set(e, ISO_E_UNSUPPORTED,
+                             "frame byte 4: expected version %u, found %u; use the same program on all nodes",
                              ISO_FRAME_VERSION, version);
     }
     load_header(f, p);
@@ -142,7 +159,8 @@ int iso_frame_decode(iso_frame *f, const void *bytes, size_t count, iso_error *e
     if (rule)
         return iso_error_set(e, ISO_E_PROTOCOL, "frame byte %d: expected %s", at, rule);
     if (count != iso_frame_bytes(f))
-        return iso_error_set(e, ISO_E_PROTOCOL, "frame: its header says %zu bytes, found %zu", iso_frame_bytes(f), count);
+        return iso_error_set(e, ISO_E_PROTOCOL, "frame: its header says %zu bytes, found %zu", iso_frame_bytes(f),
+                             count);
     uint32_t crc = crc_of(p, count);
     if (crc != iso_load_u32(p + AT_CRC))
         return iso_error_set(e, ISO_E_PROTOCOL, "frame byte %d: crc32c is 0x%08x, the content has 0x%08x", AT_CRC,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Who computes what, and until when: handing out units, answers, revoking, deadlines and repeats.
  *
- * Leases of a node in a pass are numbered 1, 2, ... and answered in that order; an answer names the last finished number and
- * carries totals over all of them, so a repeated, late or overtaken answer says nothing new. */
+ * Leases of a node in a pass are numbered 1, 2, ... and answered in that order; an answer names the last finished
+ * number and carries totals over all of them, so a repeated, late or overtaken answer says nothing new. */
 #include "core/coordinator.h"
 
 #include "base/assert.h"
@@ -60,7 +60,8 @@ static void send_work(iso_coordinator *c, uint32_t id, const lease *l)
 static void send_collect(iso_coordinator *c, uint32_t id)
 {
     const node *n = &c->nodes[id];
-    iso_body_put_collect(iso_emit_frame(c, ISO_FRAME_COLLECT, id), &(body_collect){.number = n->given, .part = n->part});
+    iso_body_put_collect(iso_emit_frame(c, ISO_FRAME_COLLECT, id),
+                         &(body_collect){.number = n->given, .part = n->part});
 }
 
 /* ns of compute the node holds. */
@@ -81,7 +82,8 @@ static void watch(iso_coordinator *c, node *n)
         return;
     }
     bool learned = n->ns_per_sample > 0 && (n->sums > 0 || c->config.sums_in_place);
-    double work = held_work(n), late = c->config.deadline_factor * (work + n->overhead) + (double)c->config.deadline_floor;
+    double work = held_work(n),
+           late = c->config.deadline_factor * (work + n->overhead) + (double)c->config.deadline_floor;
     n->deadline = iso_later(c->now, learned ? late : (double)c->config.deadline_first);
     double first = (double)c->config.resend * (double)((uint32_t)1 << n->patience);
     n->resend_at = c->config.resend > 0 ? iso_later(c->now, 1.5 * (work + n->clean_overhead) + first) : ISO_NEVER;
@@ -136,7 +138,8 @@ static uint32_t wanted(iso_coordinator *c, node *n)
     };
     if (n->part + 1 >= POOL_PART_MAX) /* no tags left in the pool: others died that often in this pass */
         return 0;
-    uint32_t units = c->purpose == ISO_PASS_TRAIN ? c->config.policy.policy->units(&c->config.policy, &a) : iso_share_guided(&a);
+    uint32_t units =
+        c->purpose == ISO_PASS_TRAIN ? c->config.policy.policy->units(&c->config.policy, &a) : iso_share_guided(&a);
     if (units > 0) {
         n->parked = 0;
     } else if (n->held == 0 && n->parked_key != c->key) {
@@ -227,7 +230,8 @@ static bool retire(iso_coordinator *c, node *n, const body_answer *b)
     uint64_t samples = 0;
     for (uint32_t i = 0; i < count; i++)
         samples += n->lease[i].samples;
-    if (b->totals.samples != n->samples_done + samples || b->totals.busy < n->totals.busy || b->totals.correct < n->totals.correct)
+    if (b->totals.samples != n->samples_done + samples || b->totals.busy < n->totals.busy ||
+        b->totals.correct < n->totals.correct)
         return false;
     for (uint32_t i = 0; i < count; i++) {
         c->leased -= n->lease[i].units;
@@ -304,7 +308,8 @@ void iso_lease_answer(iso_coordinator *c, const iso_frame *f)
         bad_totals(c, id);
         return;
     }
-    bool sum = f->kind == ISO_FRAME_SUM && c->purpose == ISO_PASS_TRAIN && b.number == n->given && n->units > 0 && !n->taken;
+    bool sum =
+        f->kind == ISO_FRAME_SUM && c->purpose == ISO_PASS_TRAIN && b.number == n->given && n->units > 0 && !n->taken;
     if (b.number == n->done && !sum)
         return; /* repeated */
     bool progress = b.number > n->done;

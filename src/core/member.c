@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Who takes part: joining, sessions, leaving, and the sums of the members' speeds.
  *
- * A node numbers its lives; every HELLO names one. A larger life than the last known begins a new session, the same one is a
- * repeated HELLO and gets the same WELCOME, a smaller one is a leftover and gets RESET with the floor above which it is welcome.
- * Sessions are never reused within an incarnation, so whatever an old session says can be told from what the new one says. */
+ * A node numbers its lives; every HELLO names one. A larger life than the last known begins a new session, the same one
+ * is a repeated HELLO and gets the same WELCOME, a smaller one is a leftover and gets RESET with the floor above which
+ * it is welcome. Sessions are never reused within an incarnation, so whatever an old session says can be told from what
+ * the new one says. */
 #include "core/coordinator.h"
 
 void iso_member_reset(iso_coordinator *c, uint32_t to, const body_reset *b)
@@ -43,8 +44,11 @@ void iso_member_learn(iso_coordinator *c, node *n, double ns_per_sample)
         c->known_count++;
         c->known_speed += 1 / ns_per_sample;
     } else {
-        /* One measure moves the estimate by a quarter, and an outlier counts as four times too fast or too slow at most. */
-        double bounded = ns_per_sample > 4 * before ? 4 * before : ns_per_sample < before / 4 ? before / 4 : ns_per_sample;
+        /* One measure moves the estimate by a quarter, and an outlier counts as four times too fast or too slow at
+         * most. */
+        double bounded = ns_per_sample > 4 * before   ? 4 * before
+                         : ns_per_sample < before / 4 ? before / 4
+                                                      : ns_per_sample;
         n->ns_per_sample = before + (bounded - before) / 4;
         c->known_speed += 1 / n->ns_per_sample - 1 / before;
     }
@@ -122,7 +126,8 @@ void iso_member_hello(iso_coordinator *c, const iso_frame *f)
     }
     if (n->known && b.life <= n->life) {
         iso_emit_record(c, ISO_RECORD_STALE, f->from)->reason = f->kind;
-        iso_member_reset(c, f->from, &(body_reset){.life = b.life, .floor = n->life + 1, .incarnation = f->incarnation});
+        iso_member_reset(c, f->from,
+                         &(body_reset){.life = b.life, .floor = n->life + 1, .incarnation = f->incarnation});
         return;
     }
     if (n->state == ISO_NODE_LIVE) /* it began a new life before we noticed the end of the old one */

@@ -79,7 +79,8 @@ const char *iso_refusal_text(unsigned refusal)
     case ISO_REFUSAL_JOB:
         return "the coordinator runs another job; start the node with the coordinator's job file";
     case ISO_REFUSAL_DATA:
-        return "the node's training data is not the coordinator's (count or fingerprint differ); give it the same files";
+        return "the node's training data is not the coordinator's (count or fingerprint differ); give it the same "
+               "files";
     case ISO_REFUSAL_FULL:
         return "the node's number is beyond the coordinator's number of nodes";
     default:

@@ -107,7 +107,8 @@ static int no_such_parameter(const iso_policy *p, const char *key, size_t length
 {
     char show[SHOWN];
     if (p->parameter_count == 0)
-        return iso_error_set(e, ISO_E_ARGUMENT, "policy '%s' has no parameter '%s': it takes none", p->name, shown(show, key, length));
+        return iso_error_set(e, ISO_E_ARGUMENT, "policy '%s' has no parameter '%s': it takes none", p->name,
+                             shown(show, key, length));
     words list = {.used = 0};
     for (uint32_t i = 0; i < p->parameter_count; i++)
         add_word(&list, p->parameters[i].name);
@@ -120,7 +121,8 @@ static bool is_word(const char *word, const char *text, size_t length)
     return strlen(word) == length && memcmp(word, text, length) == 0;
 }
 
-static int set_choice(const iso_policy *p, const iso_option *o, double *value, const char *text, size_t length, iso_error *e)
+static int set_choice(const iso_policy *p, const iso_option *o, double *value, const char *text, size_t length,
+                      iso_error *e)
 {
     static const char *const truth[] = {"false", "true", NULL};
     const char *const *choices = o->type == ISO_OPTION_BOOL ? truth : o->choices;
@@ -137,7 +139,8 @@ static int set_choice(const iso_policy *p, const iso_option *o, double *value, c
                          shown(show, text, length), list.text);
 }
 
-static int set_number(const iso_policy *p, const iso_option *o, double *value, const char *text, size_t length, iso_error *e)
+static int set_number(const iso_policy *p, const iso_option *o, double *value, const char *text, size_t length,
+                      iso_error *e)
 {
     double number = 0;
     iso_parse result = iso_parse_double(text, length, &number);
@@ -151,11 +154,12 @@ static int set_number(const iso_policy *p, const iso_option *o, double *value, c
     char show[SHOWN], low[ISO_NUMBER_TEXT], high[ISO_NUMBER_TEXT];
     iso_print_double(low, o->min);
     iso_print_double(high, o->max);
-    return iso_error_set(e, ISO_E_ARGUMENT, "policy '%s': parameter '%s' is '%s', expected a %s from %s to %s", p->name, o->name,
-                         shown(show, text, length), whole ? "whole number" : "number", low, high);
+    return iso_error_set(e, ISO_E_ARGUMENT, "policy '%s': parameter '%s' is '%s', expected a %s from %s to %s", p->name,
+                         o->name, shown(show, text, length), whole ? "whole number" : "number", low, high);
 }
 
-int iso_policy_set(const iso_policy *p, double *value, const char *key, size_t key_length, const char *text, size_t length, iso_error *e)
+int iso_policy_set(const iso_policy *p, double *value, const char *key, size_t key_length, const char *text,
+                   size_t length, iso_error *e)
 {
     for (uint32_t i = 0; i < p->parameter_count; i++) {
         const iso_option *o = &p->parameters[i];
@@ -187,7 +191,8 @@ int iso_policy_set_all(const iso_policy *p, double *value, const char *parameter
         size_t length = strcspn(at, ":");
         const char *equals = memchr(at, '=', length);
         if (!equals)
-            return iso_error_set(e, ISO_E_ARGUMENT, "policy '%s': expected parameters as key=value:key=value, found '%s'", p->name,
+            return iso_error_set(e, ISO_E_ARGUMENT,
+                                 "policy '%s': expected parameters as key=value:key=value, found '%s'", p->name,
                                  shown(show, at, length));
         size_t key = (size_t)(equals - at);
         int status = iso_policy_set(p, fresh, at, key, equals + 1, length - key - 1, e);
@@ -195,11 +200,13 @@ int iso_policy_set_all(const iso_policy *p, double *value, const char *parameter
             return status;
         uint32_t index = index_of(p, at, key);
         if (given[index])
-            return iso_error_set(e, ISO_E_ARGUMENT, "policy '%s': parameter '%s' is given twice", p->name, p->parameters[index].name);
+            return iso_error_set(e, ISO_E_ARGUMENT, "policy '%s': parameter '%s' is given twice", p->name,
+                                 p->parameters[index].name);
         given[index] = true;
         at += length;
         if (*at == ':' && *++at == '\0')
-            return iso_error_set(e, ISO_E_ARGUMENT, "policy '%s': a ':' at the end has no key=value behind it", p->name);
+            return iso_error_set(e, ISO_E_ARGUMENT, "policy '%s': a ':' at the end has no key=value behind it",
+                                 p->name);
     }
     memcpy(value, fresh, sizeof fresh);
     return ISO_OK;
@@ -224,13 +231,15 @@ int iso_policy_parse(iso_policy_spec *out, const char *text, iso_error *e)
         for (uint32_t i = 0; i < TABLE_COUNT; i++)
             add_word(&list, table[i]->name);
         char show[SHOWN];
-        return iso_error_set(e, ISO_E_ARGUMENT, "there is no policy '%s'; the policies are %s", shown(show, text, length), list.text);
+        return iso_error_set(e, ISO_E_ARGUMENT, "there is no policy '%s'; the policies are %s",
+                             shown(show, text, length), list.text);
     }
     iso_policy_spec spec;
     iso_policy_spec_default(&spec, p);
     if (text[length] == ':') {
         if (text[length + 1] == '\0')
-            return iso_error_set(e, ISO_E_ARGUMENT, "policy '%s': a ':' at the end has no key=value behind it", p->name);
+            return iso_error_set(e, ISO_E_ARGUMENT, "policy '%s': a ':' at the end has no key=value behind it",
+                                 p->name);
         int status = iso_policy_spec_parse(&spec, text + length + 1, e);
         if (status != ISO_OK)
             return status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a synchronisation policy is to the coordinator: a row with words for people and functions for decisions. One file a
- * policy, one line in the table of policy.c. A policy decides who computes how much and when, never what: in the exact-sum
- * policies all of them give the same weights. */
+ * What a synchronisation policy is to the coordinator: a row with words for people and functions for decisions. One
+ * file a policy, one line in the table of policy.c. A policy decides who computes how much and when, never what: in the
+ * exact-sum policies all of them give the same weights. */
 #ifndef ISO_CORE_POLICY_H
 #define ISO_CORE_POLICY_H
 
@@ -36,7 +36,8 @@ uint32_t iso_share_guided(const iso_asking *a);
 uint32_t iso_share_equal(const iso_asking *a);
 
 /* iso_policy_spec_set and _parse against any row: the tests have rows of their own. */
-int iso_policy_set(const iso_policy *p, double *value, const char *key, size_t key_length, const char *text, size_t length, iso_error *e);
+int iso_policy_set(const iso_policy *p, double *value, const char *key, size_t key_length, const char *text,
+                   size_t length, iso_error *e);
 int iso_policy_set_all(const iso_policy *p, double *value, const char *parameters, iso_error *e);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bsp: every node gets the same number of units, whatever its speed, in one lease. The baseline that others are held against. */
+ * bsp: every node gets the same number of units, whatever its speed, in one lease. The baseline that others are held
+ * against. */
 #include "core/policy.h"
 
 uint32_t iso_share_equal(const iso_asking *a)

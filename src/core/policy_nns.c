@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * nns: a batch is cut into computing units, nodes pull leases of them, one exact integer sum and one step a batch. Fast nodes
- * come back sooner and get more; nobody has to be told who is fast. */
+ * nns: a batch is cut into computing units, nodes pull leases of them, one exact integer sum and one step a batch. Fast
+ * nodes come back sooner and get more; nobody has to be told who is fast. */
 #include "core/policy.h"
 
-/* A node whose single unit would outlast all the rest takes no part in this pass: the others are done sooner without it.
- * Without it: the units left at the others' speed, and at least about half a unit of waiting plus one unit on the fastest. */
+/* A node whose single unit would outlast all the rest takes no part in this pass: the others are done sooner without
+ * it. Without it: the units left at the others' speed, and at least about half a unit of waiting plus one unit on the
+ * fastest. */
 static bool would_be_last(const iso_asking *a)
 {
     double others = a->total_speed - a->speed;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * online: classic online back-propagation, one step after every sample. A round has one unit of one sample, so one node works
- * at a time. */
+ * online: classic online back-propagation, one step after every sample. A round has one unit of one sample, so one node
+ * works at a time. */
 #include "core/policy.h"
 
 static uint64_t batch_one(const iso_policy_spec *spec, uint64_t samples, uint64_t batch)

@@ -22,7 +22,8 @@ void iso_pool_begin(iso_pool *p, uint64_t first, uint64_t end, uint32_t unit)
         p->tag[i] = tag_free;
 }
 
-uint32_t iso_pool_take(iso_pool *p, uint32_t node, uint32_t part, uint32_t want, iso_range *range, uint32_t *range_count)
+uint32_t iso_pool_take(iso_pool *p, uint32_t node, uint32_t part, uint32_t want, iso_range *range,
+                       uint32_t *range_count)
 {
     uint32_t taken = 0, ranges = 0, at = p->low, tag = tag_of(node, part);
     ISO_ASSERT(part < POOL_PART_MAX); /* so that no tag is the free one */

@@ -4,8 +4,8 @@
  *     free ------take-----> leased (node, part) ------settle-----> settled (node kept for the audit)
  *       ^---------------------------+ revoke
  *
- * Invariant: every unit is in exactly one state, `free` counts the free ones. A part is what one node may lose at once: revoke
- * frees the leased units of one (node, part) and never touches other parts or settled units. */
+ * Invariant: every unit is in exactly one state, `free` counts the free ones. A part is what one node may lose at once:
+ * revoke frees the leased units of one (node, part) and never touches other parts or settled units. */
 #ifndef ISO_CORE_POOL_H
 #define ISO_CORE_POOL_H
 
@@ -25,7 +25,8 @@ typedef struct iso_pool {
 /* All units of positions [first, end) become free. */
 void iso_pool_begin(iso_pool *p, uint64_t first, uint64_t end, uint32_t unit);
 /* Leases up to `want` free units, the lowest, in at most ISO_RANGES_MAX ranges; returns how many. */
-uint32_t iso_pool_take(iso_pool *p, uint32_t node, uint32_t part, uint32_t want, iso_range *range, uint32_t *range_count);
+uint32_t iso_pool_take(iso_pool *p, uint32_t node, uint32_t part, uint32_t want, iso_range *range,
+                       uint32_t *range_count);
 /* The leased units of the ranges count for good. */
 void iso_pool_settle(iso_pool *p, const iso_range *range, uint32_t range_count);
 /* Frees what (node, part) has leased; returns how many. Cost O(units): for the rare case. */

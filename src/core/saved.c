@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The coordinator's state at a round border as bytes, for checkpoints. Byte table (little-endian):
- *    0 u32 magic "ISOS"    4 u16 version        6 u16 flags: 1 evaluated, 2 has a best validation loss
- *    8 u32 incarnation    12 u32 epochs        16 u32 unit           20 u32 nodes that follow
- *   24 u64 round          32 u64 samples       40 u64 batch          48 u64 seed         56 u64 validation   64 u64 test
- *   72 f64 best           80 u64 epoch samples 88 u64 epoch correct  96 i128 epoch loss 112 i64 epoch busy
+ *    0 u32 magic "ISOS"    4 u16 version         6 u16 flags: 1 evaluated, 2 has a best validation loss
+ *    8 u32 incarnation    12 u32 epochs         16 u32 unit           20 u32 nodes that follow
+ *   24 u64 round          32 u64 samples        40 u64 batch          48 u64 seed
+ *   56 u64 validation     64 u64 test           72 f64 best           80 u64 epoch samples
+ *   88 u64 epoch correct  96 i128 epoch loss   112 i64 epoch busy
  *  120 nodes: u32 id, u32 zero, f64 ns a sample
  *  end u32 crc32c of all before it */
 #include "core/coordinator.h"
@@ -106,7 +107,8 @@ static void read_fixed(saved *s, iso_reader *r, unsigned flags)
 static int read_course(iso_saved *v, iso_error *e)
 {
     const uint64_t most = (uint64_t)1 << 46;
-    if (v->samples == 0 || v->samples > most || v->batch == 0 || v->batch > v->samples || v->epochs == 0 || v->samples > most / v->epochs)
+    if (v->samples == 0 || v->samples > most || v->batch == 0 || v->batch > v->samples || v->epochs == 0 ||
+        v->samples > most / v->epochs)
         return wrong(e, "samples, batch or epochs are out of range");
     uint64_t rounds_epoch = iso_epoch_rounds(v->samples, v->batch), in_epoch = v->round % rounds_epoch;
     if (v->round > rounds_epoch * v->epochs || (!v->evaluated && (v->round == 0 || in_epoch != 0)))
@@ -128,11 +130,13 @@ static int read_saved(saved *s, const void *state, size_t bytes, iso_error *e)
         return wrong(e, "the magic \"ISOS\" is missing");
     unsigned version = iso_read_u16(&r), flags = iso_read_u16(&r);
     if (version != SAVED_VERSION)
-        return iso_error_set(e, ISO_E_FORMAT, "coordinator state: version %u, this program reads version %d", version, SAVED_VERSION);
+        return iso_error_set(e, ISO_E_FORMAT, "coordinator state: version %u, this program reads version %d", version,
+                             SAVED_VERSION);
     if (iso_load_u32((const uint8_t *)state + bytes - CRC_BYTES) != iso_crc32c(0, state, bytes - CRC_BYTES))
         return wrong(e, "the crc32c does not fit");
     read_fixed(s, &r, flags);
-    if (flags > (FLAG_EVALUATED | FLAG_BEST) || s->nodes > ISO_NODES_MAX || bytes != FIXED_BYTES + (size_t)s->nodes * NODE_BYTES + CRC_BYTES)
+    if (flags > (FLAG_EVALUATED | FLAG_BEST) || s->nodes > ISO_NODES_MAX ||
+        bytes != FIXED_BYTES + (size_t)s->nodes * NODE_BYTES + CRC_BYTES)
         return wrong(e, "its length is not what it says");
     s->node = iso_read_bytes(&r, (size_t)s->nodes * NODE_BYTES);
     return read_course(&s->view, e);
@@ -151,8 +155,8 @@ static int same(const char *what, uint64_t before, uint64_t now, iso_error *e)
 {
     if (before == now)
         return ISO_OK;
-    return iso_error_set(e, ISO_E_MISMATCH, "the checkpoint was made with %s %llu, the job has %llu", what, (unsigned long long)before,
-                         (unsigned long long)now);
+    return iso_error_set(e, ISO_E_MISMATCH, "the checkpoint was made with %s %llu, the job has %llu", what,
+                         (unsigned long long)before, (unsigned long long)now);
 }
 
 int iso_coordinator_resume(iso_coordinator *c, const void *state, size_t bytes, iso_error *e)
@@ -166,7 +170,8 @@ int iso_coordinator_resume(iso_coordinator *c, const void *state, size_t bytes, 
     const iso_core_config *config = &c->config;
     if (same("training samples:", s.view.samples, config->samples, e) || same("batch", s.view.batch, c->batch, e) ||
         same("unit", s.unit, config->unit, e) || same("epochs", s.view.epochs, config->epochs, e) ||
-        same("seed", s.view.seed, config->seed, e) || same("validation samples:", s.validation, config->validation, e) ||
+        same("seed", s.view.seed, config->seed, e) ||
+        same("validation samples:", s.validation, config->validation, e) ||
         same("test samples:", s.test, config->test, e))
         return ISO_E_MISMATCH;
     c->round = c->saved_round = s.view.round;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What every engine shares: wide sums, totals, and the arithmetic that turns epochs into rounds, units, positions and samples.
- * Pure functions. Invariant: a unit never crosses the end of its batch. */
+ * What every engine shares: wide sums, totals, and the arithmetic that turns epochs into rounds, units, positions and
+ * samples. Pure functions. Invariant: a unit never crosses the end of its batch. */
 #include <string.h>
 
 #include "base/permutation.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The worker: joins, computes leases one after the other, answers, and starts over when it is told that it is stale.
  *
- * Invariants. At most one order runs. A result counts only for the session, pass and lease it was started for (`wanted`). Leases of
- * a pass are taken strictly by number: a gap is not entered, its repeat will come. Totals are of one (session, pass, part). */
+ * Invariants. At most one order runs. A result counts only for the session, pass and lease it was started for
+ * (`wanted`). Leases of a pass are taken strictly by number: a gap is not entered, its repeat will come. Totals are of
+ * one (session, pass, part). */
 #include <string.h>
 
 #include "base/assert.h"
@@ -112,8 +113,8 @@ static void send_hello(iso_worker *w)
     arm(w, w->config.resend << doubled);
 }
 
-/* Drops whatever the old session was about. While an order runs only its end can bring the new HELLO: a node that cannot compute
- * must not look as if it could. */
+/* Drops whatever the old session was about. While an order runs only its end can bring the new HELLO: a node that
+ * cannot compute must not look as if it could. */
 static void join_again(iso_worker *w, uint64_t life)
 {
     w->phase = ISO_WORKER_JOINING;
@@ -173,7 +174,8 @@ static bool has_weights_of(const iso_worker *w, uint64_t round)
            (w->has_weights && w->weights_round == round && w->weights_incarnation == w->incarnation);
 }
 
-/* Makes received weights current, and starts the first lease that waits, unless something runs or its weights are not here. */
+/* Makes received weights current, and starts the first lease that waits, unless something runs or its weights are not
+ * here. */
 static void start_next(iso_worker *w)
 {
     if (w->running)
@@ -454,8 +456,9 @@ static void dispatch(iso_worker *w, const iso_event *ev)
 int iso_worker_step(iso_worker *w, const iso_event *event, iso_effects *effects)
 {
     effects->count = 0;
-    if ((int)event->kind < ISO_EVENT_START || event->kind > ISO_EVENT_STOP || event->kind == ISO_EVENT_CHECKPOINT_WANTED ||
-        (event->kind == ISO_EVENT_FRAME && !event->frame) || effects->capacity < ISO_WORKER_EFFECTS_MAX)
+    if ((int)event->kind < ISO_EVENT_START || event->kind > ISO_EVENT_STOP ||
+        event->kind == ISO_EVENT_CHECKPOINT_WANTED || (event->kind == ISO_EVENT_FRAME && !event->frame) ||
+        effects->capacity < ISO_WORKER_EFFECTS_MAX)
         return ISO_E_ARGUMENT;
     if ((event->kind == ISO_EVENT_START) != (w->phase == ISO_WORKER_NEW))
         return ISO_E_STATE;

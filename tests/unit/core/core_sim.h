@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A small world for the core's tests: one coordinator and some workers in virtual time, a network that loses, repeats, delays and
- * reorders, nodes that die, stall and return, a coordinator that dies and resumes from its last checkpoint. Everything is drawn
- * from one seed.
+ * A small world for the core's tests: one coordinator and some workers in virtual time, a network that loses, repeats,
+ * delays and reorders, nodes that die, stall and return, a coordinator that dies and resumes from its last checkpoint.
+ * Everything is drawn from one seed.
  *
- * The model is a toy: weights are a few 64-bit words, a unit's gradient is a hash of the weights and its samples, sums are modulo
- * 2^64, an update mixes the sum into each word. So the weights tell whether every unit of every round was counted exactly once
- * against the right weights. Besides, every sum remembers how often it holds each unit.
+ * The model is a toy: weights are a few 64-bit words, a unit's gradient is a hash of the weights and its samples, sums
+ * are modulo 2^64, an update mixes the sum into each word. So the weights tell whether every unit of every round was
+ * counted exactly once against the right weights. Besides, every sum remembers how often it holds each unit.
  *
  * Frames always travel as bytes through iso_frame_encode, cut into chunks of 16 bytes and gathered by iso_assembly. */
 #ifndef CORE_SIM_H
@@ -78,7 +78,16 @@ typedef struct sim_node {
     unsigned char sum_bytes[SIM_SUM_BYTES];
 } sim_node;
 
-typedef enum sim_kind { SIM_BYTES, SIM_COMPUTED, SIM_UPDATED, SIM_TIMER, SIM_RETURN, SIM_NOTICE, SIM_STOP, SIM_COORDINATOR_DEATH } sim_kind;
+typedef enum sim_kind {
+    SIM_BYTES,
+    SIM_COMPUTED,
+    SIM_UPDATED,
+    SIM_TIMER,
+    SIM_RETURN,
+    SIM_NOTICE,
+    SIM_STOP,
+    SIM_COORDINATOR_DEATH
+} sim_kind;
 
 typedef struct sim_event {
     int64_t at;
@@ -397,8 +406,9 @@ static void sim_worker_effect(sim *s, uint32_t id, const iso_effect *e)
         sim_carry(s, &f, ISO_COORDINATOR);
         return;
     case ISO_EFFECT_COMPUTE:
-        sim_tell(s, "%u computes %s r%" PRIu64 " units %u+%u%s", (unsigned)id, iso_purpose_name(e->compute.purpose), e->compute.round,
-                 (unsigned)e->compute.range[0].first, (unsigned)e->compute.units, e->compute.fresh ? " fresh" : "");
+        sim_tell(s, "%u computes %s r%" PRIu64 " units %u+%u%s", (unsigned)id, iso_purpose_name(e->compute.purpose),
+                 e->compute.round, (unsigned)e->compute.range[0].first, (unsigned)e->compute.units,
+                 e->compute.fresh ? " fresh" : "");
         sim_begin_compute(s, id, &e->compute);
         return;
     case ISO_EFFECT_ADOPT:
@@ -518,7 +528,8 @@ static void sim_round(sim *s, const iso_round_result *r)
 {
     uint64_t units = s->counted[r->round - 1];
     s->rounds_seen = r->round;
-    sim_tell(s, "C round %" PRIu64 " of epoch %u: %" PRIu64 " samples", r->round, (unsigned)r->epoch, r->totals.samples);
+    sim_tell(s, "C round %" PRIu64 " of epoch %u: %" PRIu64 " samples", r->round, (unsigned)r->epoch,
+             r->totals.samples);
     if (units == 0)
         sim_wrong(s, "round %" PRIu64 " was reported without an update", r->round);
 }
@@ -554,8 +565,8 @@ static void sim_update(sim *s, const iso_update_order *u)
     s->update[u->slice] = *u;
     memcpy(s->update_nodes, u->nodes, u->node_count * sizeof *u->nodes);
     s->update[u->slice].nodes = s->update_nodes;
-    sim_tell(s, "C update r%" PRIu64 " slice %u values %" PRIu64 "..%" PRIu64 " sums of %u", u->round, (unsigned)u->slice, u->begin,
-             u->end, (unsigned)u->node_count);
+    sim_tell(s, "C update r%" PRIu64 " slice %u values %" PRIu64 "..%" PRIu64 " sums of %u", u->round,
+             (unsigned)u->slice, u->begin, u->end, (unsigned)u->node_count);
     sim_push(s, s->now + 1000 + (int64_t)sim_draw(s, 500), SIM_UPDATED, u->slice, s->generation)->order = u->order;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Edges: tiny and lopsided jobs, no node for a while, slow nodes against dead ones, shares by speed, and a thousand nodes. */
+ * Edges: tiny and lopsided jobs, no node for a while, slow nodes against dead ones, shares by speed, and a thousand
+ * nodes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +27,10 @@ static void tiny_jobs_give_the_same_on_any_nodes(void **state)
 {
     (void)state;
     static const char *const policies[] = {"nns", "bsp", "cumulative", "online"};
-    static const struct { uint64_t samples, batch; uint32_t unit; } jobs[] = {{1, 1, 1}, {1, 100, 16}, {2, 8, 1}, {3, 4, 4}, {9, 4, 2}, {10, 3, 16}};
+    static const struct {
+        uint64_t samples, batch;
+        uint32_t unit;
+    } jobs[] = {{1, 1, 1}, {1, 100, 16}, {2, 8, 1}, {3, 4, 4}, {9, 4, 2}, {10, 3, 16}};
     for (size_t p = 0; p < 4; p++)
         for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
             sim_options o;
@@ -83,7 +87,8 @@ static void a_slow_node_is_not_dead(void **state)
     sim_free(s);
 }
 
-/* The other half: a node that dies without a word at steps of 8 ms is found in well under a second after its deadline is learned. */
+/* The other half: a node that dies without a word at steps of 8 ms is found in well under a second after its deadline
+ * is learned. */
 static void a_dead_node_is_found_soon(void **state)
 {
     (void)state;
@@ -218,7 +223,8 @@ static void step_coordinator(crowd *x, iso_event ev)
         assert_true(e->kind != ISO_EFFECT_FAILED);
     }
     for (uint32_t i = 0; i < updates; i++)
-        step_coordinator(x, (iso_event){.kind = ISO_EVENT_ORDER_DONE, .order = update[i].order, .totals = {.bad_layer = -1}});
+        step_coordinator(
+            x, (iso_event){.kind = ISO_EVENT_ORDER_DONE, .order = update[i].order, .totals = {.bad_layer = -1}});
 }
 
 static void step_worker(crowd *x, uint32_t id, iso_event ev)
@@ -287,8 +293,9 @@ static void crowd_run(crowd *x, uint32_t nodes, uint64_t batch, uint32_t epochs,
 static void crowds_of_any_size_finish(void **state)
 {
     (void)state;
-    static const struct { uint32_t nodes; uint64_t batch; uint32_t epochs; const char *policy; } runs[] = {
-        {2, 64, 8, "nns"}, {2, 64, 8, "bsp"}, {1, 1, 1, "online"}, {MANY, 32000, 2, "nns"}, {MANY, 32000, 2, "bsp"}, {MANY, 64, 1, "nns"}};
+    static const struct { uint32_t nodes; uint64_t batch; uint32_t epochs; const char *policy;
+    } runs[] = {{2, 64, 8, "nns"},       {2, 64, 8, "bsp"},       {1, 1, 1, "online"},
+                {MANY, 32000, 2, "nns"}, {MANY, 32000, 2, "bsp"}, {MANY, 64, 1, "nns"}};
     crowd *x = calloc(1, sizeof *x);
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         struct timespec a, b;
@@ -297,9 +304,10 @@ static void crowds_of_any_size_finish(void **state)
         clock_gettime(CLOCK_MONOTONIC, &b);
         double ns = (double)(b.tv_sec - a.tv_sec) * 1e9 + (double)(b.tv_nsec - a.tv_nsec);
         assert_true(x->rounds == runs[i].epochs * iso_epoch_rounds(64000, runs[i].batch));
-        print_message("%s, %u nodes, batch %" PRIu64 ": %" PRIu64 " rounds, %.1f steps and %.1f orders each, %.0f ns a step\n", runs[i].policy,
-                      (unsigned)runs[i].nodes, runs[i].batch, x->rounds, (double)x->steps / (double)x->rounds,
-                      (double)x->orders / (double)x->rounds, ns / (double)x->steps);
+        print_message(
+            "%s, %u nodes, batch %" PRIu64 ": %" PRIu64 " rounds, %.1f steps and %.1f orders each, %.0f ns a step\n",
+            runs[i].policy, (unsigned)runs[i].nodes, runs[i].batch, x->rounds, (double)x->steps / (double)x->rounds,
+            (double)x->orders / (double)x->rounds, ns / (double)x->steps);
     }
     free(x);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Frames as bytes: what goes in comes out, nothing damaged gets through, nothing is read past the end; bodies refuse what would
- * index out of range; chunks are gathered whole or not at all. */
+ * Frames as bytes: what goes in comes out, nothing damaged gets through, nothing is read past the end; bodies refuse
+ * what would index out of range; chunks are gathered whole or not at all. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,11 +17,24 @@
 static iso_frame sample_frame(const void *bulk, uint32_t bytes)
 {
     iso_frame f = {
-        .kind = ISO_FRAME_SUM, .incarnation = 3, .session = 17, .from = 5, .to = ISO_COORDINATOR, .round = 0x123456789A,
-        .serial = 7, .slice = 1, .slice_count = 3, .chunk_index = 2, .chunk_count = 4, .chunk_stride = bytes, .chunk_bytes = bytes,
+        .kind = ISO_FRAME_SUM,
+        .incarnation = 3,
+        .session = 17,
+        .from = 5,
+        .to = ISO_COORDINATOR,
+        .round = 0x123456789A,
+        .serial = 7,
+        .slice = 1,
+        .slice_count = 3,
+        .chunk_index = 2,
+        .chunk_count = 4,
+        .chunk_stride = bytes,
+        .chunk_bytes = bytes,
         .bulk = bulk,
     };
-    iso_body_put_answer(&f, &(body_answer){.purpose = ISO_PASS_TRAIN, .number = 2, .totals = {.samples = 9, .correct = 4, .bad_layer = -1}});
+    iso_body_put_answer(&f, &(body_answer){.purpose = ISO_PASS_TRAIN,
+                                           .number = 2,
+                                           .totals = {.samples = 9, .correct = 4, .bad_layer = -1}});
     return f;
 }
 
@@ -47,8 +60,10 @@ static void what_goes_in_comes_out(void **state)
     assert_true(count == iso_frame_bytes(&in) && count == ISO_FRAME_HEADER + in.body_bytes + sizeof bulk);
     assert_true(iso_frame_span(bytes) == count);
     assert_int_equal(iso_frame_decode(&out, bytes, count, &e), ISO_OK);
-    assert_true(out.kind == in.kind && out.incarnation == in.incarnation && out.session == in.session && out.from == in.from);
-    assert_true(out.to == in.to && out.round == in.round && out.serial == in.serial && out.slice == 1 && out.slice_count == 3);
+    assert_true(out.kind == in.kind && out.incarnation == in.incarnation && out.session == in.session &&
+                out.from == in.from);
+    assert_true(out.to == in.to && out.round == in.round && out.serial == in.serial && out.slice == 1 &&
+                out.slice_count == 3);
     assert_true(out.chunk_index == 2 && out.chunk_count == 4 && out.chunk_stride == 40 && out.chunk_bytes == 40);
     assert_true(out.body_bytes == in.body_bytes && memcmp(out.body, in.body, in.body_bytes) == 0);
     assert_memory_equal(out.bulk, bulk, sizeof bulk);
@@ -58,11 +73,18 @@ static void what_goes_in_comes_out(void **state)
 static void the_header_has_its_documented_bytes(void **state)
 {
     (void)state;
-    iso_frame f = {.kind = ISO_FRAME_COLLECT, .incarnation = 2, .session = 9, .from = ISO_COORDINATOR, .to = 4, .round = 258,
-                   .slice_count = 1, .chunk_count = 1};
+    iso_frame f = {.kind = ISO_FRAME_COLLECT,
+                   .incarnation = 2,
+                   .session = 9,
+                   .from = ISO_COORDINATOR,
+                   .to = 4,
+                   .round = 258,
+                   .slice_count = 1,
+                   .chunk_count = 1};
     iso_body_put_collect(&f, &(body_collect){.number = 3, .part = 1});
-    static const uint8_t expected[60] = {'I', 'S', 'O', 'F', 1, 0, 6, 0, 2, 0, 0, 0, 9, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255,
-                                         4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0};
+    static const uint8_t expected[60] = {'I', 'S', 'O', 'F', 1,   0,   6,   0,   2, 0, 0, 0, 9, 0, 0, 0, 2, 1, 0, 0,
+                                         0,   0,   0,   0,   255, 255, 255, 255, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0,
+                                         1,   0,   0,   0,   0,   0,   0,   0,   0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0};
     static const uint8_t body[8] = {3, 0, 0, 0, 1, 0, 0, 0};
     uint8_t bytes[100];
     assert_int_equal(iso_frame_encode(&f, bytes, sizeof bytes), 72);
@@ -139,7 +161,10 @@ static void fields_out_of_range_are_refused(void **state)
         assert_int_equal(iso_frame_encode(&f, bytes, sizeof bytes), 0);
     }
     /* the same through the decoder: patch the field, mend the crc */
-    static const struct { int at; uint32_t value; } patch[] = {{6, 0}, {6, 13}, {32, 9}, {34, 0}, {36, 4}, {40, 0}, {44, 15}, {48, 0}, {56, 500}, {58, 1}};
+    static const struct {
+        int at;
+        uint32_t value;
+    } patch[] = {{6, 0}, {6, 13}, {32, 9}, {34, 0}, {36, 4}, {40, 0}, {44, 15}, {48, 0}, {56, 500}, {58, 1}};
     for (size_t i = 0; i < sizeof patch / sizeof *patch; i++) {
         size_t count = iso_frame_encode(&good, bytes, sizeof bytes);
         if (patch[i].at >= 36 && patch[i].at < 56)
@@ -156,11 +181,22 @@ static void bodies_come_back_and_refuse_other_lengths(void **state)
 {
     (void)state;
     iso_frame f = {0};
-    body_work in = {.purpose = ISO_PASS_TRAIN, .final = true, .epoch = 3, .number = 2, .part = 1, .unit = 16, .pass_units = 10,
-                    .range_count = 2, .first = 1000, .end = 1159, .range = {{1, 2}, {5, 5}}}, out;
+    body_work in = {.purpose = ISO_PASS_TRAIN,
+                    .final = true,
+                    .epoch = 3,
+                    .number = 2,
+                    .part = 1,
+                    .unit = 16,
+                    .pass_units = 10,
+                    .range_count = 2,
+                    .first = 1000,
+                    .end = 1159,
+                    .range = {{1, 2}, {5, 5}}},
+              out;
     iso_body_put_work(&f, &in);
     assert_true(iso_body_get_work(&f, &out));
-    assert_true(out.purpose == in.purpose && out.final && out.epoch == 3 && out.number == 2 && out.part == 1 && out.unit == 16);
+    assert_true(out.purpose == in.purpose && out.final && out.epoch == 3 && out.number == 2 && out.part == 1 &&
+                out.unit == 16);
     assert_true(out.pass_units == 10 && out.first == 1000 && out.end == 1159 && out.range_count == 2);
     assert_true(out.range[1].first == 5 && out.range[1].count == 5);
     uint32_t whole = f.body_bytes;
@@ -185,8 +221,14 @@ static void bodies_come_back_and_refuse_other_lengths(void **state)
 static void nonsense_bodies_are_refused(void **state)
 {
     (void)state;
-    body_work good = {.purpose = ISO_PASS_TRAIN, .number = 1, .unit = 16, .pass_units = 10, .range_count = 2, .end = 159,
-                      .range = {{1, 2}, {5, 5}}}, out;
+    body_work good = {.purpose = ISO_PASS_TRAIN,
+                      .number = 1,
+                      .unit = 16,
+                      .pass_units = 10,
+                      .range_count = 2,
+                      .end = 159,
+                      .range = {{1, 2}, {5, 5}}},
+              out;
     for (int i = 0; i < 12; i++) {
         iso_frame f = {0};
         body_work b = good;

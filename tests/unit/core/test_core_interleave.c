@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Random interleavings: whatever is lost, repeated, late or dead, the run ends, with the weights, epoch results and counts of a
- * calm run on one node. Planted faults must be found. Replay one: test_core_interleave SEED [trace]; more: test_core_interleave FIRST COUNT. */
+ * Random interleavings: whatever is lost, repeated, late or dead, the run ends, with the weights, epoch results and
+ * counts of a calm run on one node. Planted faults must be found. Replay one: test_core_interleave SEED [trace]; more:
+ * test_core_interleave FIRST COUNT. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -82,7 +83,8 @@ static void draw_trouble(sim *r, sim_options *o)
 
 static bool same_totals(const iso_totals *a, const iso_totals *b)
 {
-    return a->samples == b->samples && a->correct == b->correct && a->loss.low == b->loss.low && a->loss.high == b->loss.high;
+    return a->samples == b->samples && a->correct == b->correct && a->loss.low == b->loss.low &&
+           a->loss.high == b->loss.high;
 }
 
 typedef struct tally {
@@ -104,10 +106,13 @@ static void one_seed(uint64_t seed, tally *t)
         print_error("seed %" PRIu64 ": %s (replay: test_core_interleave %" PRIu64 ")\n", seed, s->wrong, seed);
     assert_int_equal(s->wrong[0], 0);
     if (sim_hash(s->weights) != expected)
-        print_error("seed %" PRIu64 ": other weights than the calm run (replay: test_core_interleave %" PRIu64 ")\n", seed, seed);
+        print_error("seed %" PRIu64 ": other weights than the calm run (replay: test_core_interleave %" PRIu64 ")\n",
+                    seed, seed);
     assert_true(sim_hash(s->weights) == expected);
-    assert_int_equal(s->rounds_seen, iso_epoch_rounds(o.config.samples, iso_policy_batch(&o.config.policy, o.config.samples, o.config.batch)) *
-                                         o.config.epochs);
+    assert_int_equal(
+        s->rounds_seen,
+        iso_epoch_rounds(o.config.samples, iso_policy_batch(&o.config.policy, o.config.samples, o.config.batch)) *
+            o.config.epochs);
     for (uint32_t i = 0; i < o.config.epochs; i++) {
         assert_true(same_totals(&s->epoch[i].train, &epoch[i].train));
         assert_true(same_totals(&s->epoch[i].validation, &epoch[i].validation));
@@ -127,8 +132,8 @@ static void every_interleaving_gives_the_calm_result(void **state)
     tally t = {0};
     for (int i = 0; i < seed_count; i++)
         one_seed(first_seed + (uint64_t)i, &t);
-    print_message("%d interleavings: %" PRIu64 " deaths, %" PRIu64 " returns, %" PRIu64 " coordinator restarts\n", seed_count, t.deaths,
-                  t.returns, t.restarts);
+    print_message("%d interleavings: %" PRIu64 " deaths, %" PRIu64 " returns, %" PRIu64 " coordinator restarts\n",
+                  seed_count, t.deaths, t.returns, t.restarts);
     if (seed_count >= 400) { /* the trouble really happened */
         assert_true(t.deaths > 200);
         assert_true(t.returns > 200);

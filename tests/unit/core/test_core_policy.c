@@ -129,7 +129,9 @@ static void equal_shares_are_equal(void **state)
         for (uint32_t nodes = 1; nodes <= 12; nodes++) {
             uint32_t left = units, least = UINT32_MAX, most = 0;
             for (uint32_t idle = nodes; idle > 0; idle--) {
-                uint32_t share = left > 0 ? iso_share_equal(&(iso_asking){.units = units, .free = left, .idle = idle, .live = nodes}) : 0;
+                uint32_t share =
+                    left > 0 ? iso_share_equal(&(iso_asking){.units = units, .free = left, .idle = idle, .live = nodes})
+                             : 0;
                 least = share < least ? share : least;
                 most = share > most ? share : most;
                 left -= share;
@@ -154,7 +156,14 @@ static void guided_shares_follow_speed(void **state)
     a.speed = 8;
     assert_int_equal(iso_share_guided(&a), 1);
     /* a hundred nodes of nearly one speed, as many units: the last one still takes part */
-    iso_asking many = {.units = 100, .free = 1, .leased = 99, .live = 100, .idle = 1, .speed = 0.95, .total_speed = 100, .fastest = 1.05};
+    iso_asking many = {.units = 100,
+                       .free = 1,
+                       .leased = 99,
+                       .live = 100,
+                       .idle = 1,
+                       .speed = 0.95,
+                       .total_speed = 100,
+                       .fastest = 1.05};
     assert_int_equal(iso_share_guided(&many), 1);
     iso_asking alone = {.units = 4, .free = 4, .live = 1, .idle = 1, .speed = 2, .total_speed = 2, .fastest = 2};
     assert_int_equal(iso_share_guided(&alone), 2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The state at a round border: a run stopped at any border or any moment and resumed, with other nodes, ends as the unbroken one;
- * damaged states and those of other jobs are refused by name. */
+ * The state at a round border: a run stopped at any border or any moment and resumed, with other nodes, ends as the
+ * unbroken one; damaged states and those of other jobs are refused by name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,8 +48,10 @@ static void same_end(const sim *a, const sim *b)
     assert_true(a->rounds_seen == b->rounds_seen && a->epochs_seen == b->epochs_seen);
     for (uint32_t i = 0; i < a->o.config.epochs; i++) {
         assert_true(a->epoch[i].train.loss.low == b->epoch[i].train.loss.low);
-        assert_true(a->epoch[i].train.samples == b->epoch[i].train.samples && a->epoch[i].train.correct == b->epoch[i].train.correct);
-        assert_true(a->epoch[i].validation.loss.low == b->epoch[i].validation.loss.low && a->epoch[i].best == b->epoch[i].best);
+        assert_true(a->epoch[i].train.samples == b->epoch[i].train.samples &&
+                    a->epoch[i].train.correct == b->epoch[i].train.correct);
+        assert_true(a->epoch[i].validation.loss.low == b->epoch[i].validation.loss.low &&
+                    a->epoch[i].best == b->epoch[i].best);
         assert_true(a->epoch[i].test.correct == b->epoch[i].test.correct && a->epoch[i].last == b->epoch[i].last);
     }
 }
@@ -177,8 +179,13 @@ static void other_jobs_are_refused_by_name(void **state)
     job(&o);
     o.stop_round = 7;
     sim *s = run(&o, 1, NULL);
-    static const char *const words[] = {"training samples: 70, the job has 71", "batch 16, the job has 15", "unit 4, the job has 5",
-                                        "epochs 3, the job has 4", "seed 7, the job has 8", "validation samples: 22", "test samples: 9"};
+    static const char *const words[] = {"training samples: 70, the job has 71",
+                                        "batch 16, the job has 15",
+                                        "unit 4, the job has 5",
+                                        "epochs 3, the job has 4",
+                                        "seed 7, the job has 8",
+                                        "validation samples: 22",
+                                        "test samples: 9"};
     for (int i = 0; i < 7; i++) {
         iso_core_config c = o.config;
         iso_error e;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Single steps of the two machines, frame by frame: misuse, refusals, stale peers, wrong totals, values that are not finite. */
+ * Single steps of the two machines, frame by frame: misuse, refusals, stale peers, wrong totals, values that are not
+ * finite. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,7 +67,13 @@ static void give_frame(desk *d, const iso_frame *f)
 
 static iso_frame frame_of(iso_frame_kind kind, uint32_t from, uint32_t session)
 {
-    return (iso_frame){.kind = kind, .incarnation = 4, .session = session, .from = from, .to = ISO_COORDINATOR, .slice_count = 1, .chunk_count = 1};
+    return (iso_frame){.kind = kind,
+                       .incarnation = 4,
+                       .session = session,
+                       .from = from,
+                       .to = ISO_COORDINATOR,
+                       .slice_count = 1,
+                       .chunk_count = 1};
 }
 
 static void give_hello(desk *d, uint32_t from, uint64_t life)
@@ -76,8 +83,8 @@ static void give_hello(desk *d, uint32_t from, uint64_t life)
     give_frame(d, &f);
 }
 
-static void give_answer(desk *d, iso_frame_kind kind, uint32_t from, uint32_t session, uint64_t round, uint32_t number, uint64_t samples,
-                        int32_t bad_layer)
+static void give_answer(desk *d, iso_frame_kind kind, uint32_t from, uint32_t session, uint64_t round, uint32_t number,
+                        uint64_t samples, int32_t bad_layer)
 {
     iso_frame f = frame_of(kind, from, session);
     f.round = round;
@@ -141,8 +148,10 @@ static void misuse_is_an_error_and_does_nothing(void **state)
 static void wrong_configurations_are_named(void **state)
 {
     (void)state;
-    static const char *const words[] = {"samples", "batch", "unit", "epochs", "values", "values % 16", "nodes_max", "nodes_max", "nodes_first", "slices",
-                                        "depth", "resend", "deadline_factor", "policy", "samples * epochs", "units of a pass", "nodes_first"};
+    static const char *const words[] = {
+        "samples",          "batch",           "unit",       "epochs", "values", "values % 16",     "nodes_max",
+        "nodes_max",        "nodes_first",     "slices",     "depth",  "resend", "deadline_factor", "policy",
+        "samples * epochs", "units of a pass", "nodes_first"};
     for (int i = 0; i < 17; i++) {
         desk d;
         iso_error e = {0};
@@ -169,7 +178,8 @@ static void wrong_configurations_are_named(void **state)
         }
         assert_int_equal(iso_core_config_check(c, &e), ISO_E_ARGUMENT);
         assert_non_null(strstr(e.text, words[i]));
-        assert_true(iso_coordinator_bytes(c) == 0 && iso_coordinator_effects_max(c) == 0 && iso_coordinator_state_max(c) == 0);
+        assert_true(iso_coordinator_bytes(c) == 0 && iso_coordinator_effects_max(c) == 0 &&
+                    iso_coordinator_state_max(c) == 0);
         assert_null(iso_coordinator_init(c, 0, &d));
     }
 }
@@ -182,7 +192,8 @@ static void strangers_are_refused_with_the_reason(void **state)
     start_desk(&d);
     for (int i = 0; i < 5; i++) {
         body_hello b = {.life = 8, .samples = 40, .data_digest = 2, .job_digest = 1, .program = 3};
-        static const uint32_t reasons[] = {ISO_REFUSAL_PROGRAM, ISO_REFUSAL_JOB, ISO_REFUSAL_DATA, ISO_REFUSAL_DATA, ISO_REFUSAL_FULL};
+        static const uint32_t reasons[] = {ISO_REFUSAL_PROGRAM, ISO_REFUSAL_JOB, ISO_REFUSAL_DATA, ISO_REFUSAL_DATA,
+                                           ISO_REFUSAL_FULL};
         b.program += i == 0;
         b.job_digest += i == 1;
         b.data_digest += i == 2;
@@ -192,7 +203,8 @@ static void strangers_are_refused_with_the_reason(void **state)
         give_frame(&d, &f);
         body_refuse refuse;
         assert_non_null(sent(&d, ISO_FRAME_REFUSE));
-        assert_true(iso_body_get_refuse(sent(&d, ISO_FRAME_REFUSE), &refuse) && refuse.reason == reasons[i] && refuse.life == 8);
+        assert_true(iso_body_get_refuse(sent(&d, ISO_FRAME_REFUSE), &refuse) && refuse.reason == reasons[i] &&
+                    refuse.life == 8);
         assert_true(logged(&d, ISO_RECORD_REFUSED)->reason == reasons[i]);
         assert_true(strlen(iso_refusal_text(refuse.reason)) > 20);
     }
@@ -298,7 +310,8 @@ static void answers_count_once(void **state)
     give_answer(&d, ISO_FRAME_SUM, 0, 1, 0, 2, 20, -1);
     assert_int_equal(only(&d, ISO_EFFECT_TAKE)->node, 0);
     const iso_update_order *u = &only(&d, ISO_EFFECT_UPDATE)->update;
-    assert_true(u->round == 0 && u->begin == 0 && u->end == 32 && u->samples == 20 && u->units == 2 && u->node_count == 1 && u->step == 1);
+    assert_true(u->round == 0 && u->begin == 0 && u->end == 32 && u->samples == 20 && u->units == 2 &&
+                u->node_count == 1 && u->step == 1);
     uint64_t order = u->order;
     give_answer(&d, ISO_FRAME_SUM, 0, 1, 0, 2, 20, -1); /* repeated while the update runs */
     assert_int_equal(d.fx.count, 0);
@@ -383,7 +396,10 @@ static void open_bench(bench *b)
 {
     assert_true(iso_worker_bytes() <= sizeof b->memory);
     b->fx = (iso_effects){.item = b->item, .capacity = ISO_WORKER_EFFECTS_MAX};
-    b->w = iso_worker_init(&(iso_worker_config){.node = 2, .life = 7, .samples = 40, .shared_weights = true, .resend = 1000, .heartbeat = 5000}, b->memory);
+    b->w = iso_worker_init(
+        &(iso_worker_config){
+            .node = 2, .life = 7, .samples = 40, .shared_weights = true, .resend = 1000, .heartbeat = 5000},
+        b->memory);
 }
 
 static void tell(bench *b, iso_event ev)
@@ -401,8 +417,14 @@ static const iso_effect *first(const bench *b, iso_effect_kind kind)
 
 static iso_frame order_of(iso_frame_kind kind, uint32_t incarnation, uint32_t session, uint64_t round)
 {
-    return (iso_frame){.kind = kind, .incarnation = incarnation, .session = session, .from = ISO_COORDINATOR, .to = 2, .round = round,
-                       .slice_count = 1, .chunk_count = 1};
+    return (iso_frame){.kind = kind,
+                       .incarnation = incarnation,
+                       .session = session,
+                       .from = ISO_COORDINATOR,
+                       .to = 2,
+                       .round = round,
+                       .slice_count = 1,
+                       .chunk_count = 1};
 }
 
 static void tell_welcome(bench *b, uint32_t incarnation, uint32_t session, uint64_t life)
@@ -415,15 +437,23 @@ static void tell_welcome(bench *b, uint32_t incarnation, uint32_t session, uint6
 static void tell_work(bench *b, uint32_t session, uint64_t round, uint32_t number, uint32_t part, bool final)
 {
     iso_frame f = order_of(ISO_FRAME_WORK, 1, session, round);
-    body_work work = {.purpose = ISO_PASS_TRAIN, .final = final, .number = number, .part = part, .unit = 10, .pass_units = 4, .range_count = 1,
-                      .end = 40, .range = {{number - 1, 1}}};
+    body_work work = {.purpose = ISO_PASS_TRAIN,
+                      .final = final,
+                      .number = number,
+                      .part = part,
+                      .unit = 10,
+                      .pass_units = 4,
+                      .range_count = 1,
+                      .end = 40,
+                      .range = {{number - 1, 1}}};
     iso_body_put_work(&f, &work);
     tell(b, (iso_event){.kind = ISO_EVENT_FRAME, .frame = &f});
 }
 
 static void finish_order(bench *b, uint64_t order)
 {
-    tell(b, (iso_event){.kind = ISO_EVENT_ORDER_DONE, .order = order, .totals = {.samples = 10, .bad_layer = -1, .busy = 5}});
+    tell(b, (iso_event){
+                .kind = ISO_EVENT_ORDER_DONE, .order = order, .totals = {.samples = 10, .bad_layer = -1, .busy = 5}});
 }
 
 static void a_worker_computes_in_order_and_answers_again(void **state)
@@ -452,7 +482,8 @@ static void a_worker_computes_in_order_and_answers_again(void **state)
     assert_false(first(&b, ISO_EFFECT_COMPUTE)->compute.fresh);
     finish_order(&b, first(&b, ISO_EFFECT_COMPUTE)->compute.order);
     assert_int_equal(first(&b, ISO_EFFECT_SEND)->frame.kind, ISO_FRAME_SUM);
-    assert_true(iso_body_get_answer(&first(&b, ISO_EFFECT_SEND)->frame, &answer) && answer.number == 2 && answer.totals.samples == 20);
+    assert_true(iso_body_get_answer(&first(&b, ISO_EFFECT_SEND)->frame, &answer) && answer.number == 2 &&
+                answer.totals.samples == 20);
     tell_work(&b, 5, 0, 2, 0, true); /* the SUM got lost */
     assert_int_equal(first(&b, ISO_EFFECT_SEND)->frame.kind, ISO_FRAME_SUM);
     tell_work(&b, 5, 0, 3, 1, false); /* a new part: a new sum */

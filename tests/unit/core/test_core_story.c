@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Golden stories: what happens, line by line, in a calm round, when a node dies in its work, and when it comes back. The lines are
- * milliseconds of virtual time and one act each; they are in tests/unit/core/story_NAME.txt. After a change that is meant,
- * ISO_GOLDEN_WRITE=1 test_core_story writes them anew, and the difference is read in the review. */
+ * Golden stories: what happens, line by line, in a calm round, when a node dies in its work, and when it comes back.
+ * The lines are milliseconds of virtual time and one act each; they are in tests/unit/core/story_NAME.txt. After a
+ * change that is meant, ISO_GOLDEN_WRITE=1 test_core_story writes them anew, and the difference is read in the review.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

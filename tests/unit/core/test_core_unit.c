@@ -46,7 +46,8 @@ static void totals_add_up(void **state)
     iso_totals_add_unit(&b, &(iso_unit_result){.samples = 1, .correct = 1, .loss = 7, .bad_layer = 2});
     b.busy = 9;
     iso_totals_add(&a, &b);
-    assert_true(a.samples == 6 && a.correct == 4 && a.loss.low == 9 && a.loss.high == 0 && a.busy == 9 && a.bad_layer == 2);
+    assert_true(a.samples == 6 && a.correct == 4 && a.loss.low == 9 && a.loss.high == 0 && a.busy == 9 &&
+                a.bad_layer == 2);
 }
 
 /* Every (samples, batch): rounds cover each position once, the last one may be short, past the end there is nothing. */
