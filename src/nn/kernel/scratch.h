@@ -21,7 +21,7 @@ typedef struct iso_conv_data_scratch {
 typedef struct iso_conv_pool_scratch {
     size_t sample;        /* floats of one sample as a row: [H + 2pr][W + 2pc][C], and room to read beyond its end */
     size_t row;           /* round16(S C): one kernel row of a weight gradient, [S][C] */
-    size_t frame;         /* round16((S + 1) C): one kernel row of weights, shifted by 0 or 1 pixels */
+    size_t frame;         /* round16((S + stride) C): one kernel row of weights, shifted by 0 or stride pixels */
     size_t list;          /* floats of one list: the pooled pixels of a plane, and room to write beyond them */
     size_t near;          /* floats of one pixel's list: the filters, and room to write beyond them */
     uint32_t filters;     /* filters whose lists are held at a time */

@@ -43,7 +43,7 @@ iso_conv_pool_scratch iso_conv_pool_layout(const iso_conv *c, void *scratch)
     size_t pooled = (size_t)(c->out_rows / 2) * (c->out_columns / 2);
     size_t values = (c->rows + 2 * (size_t)c->pad_rows) * (c->columns + 2 * (size_t)c->pad_columns) * c->channels;
     s.row = iso_round16((size_t)c->kernel_columns * c->channels);
-    s.frame = iso_round16((c->kernel_columns + (size_t)1) * c->channels);
+    s.frame = iso_round16((c->kernel_columns + (size_t)c->stride) * c->channels);
     s.sample = iso_round16(values + s.frame + 16);
     s.list = iso_round16(pooled) + 16;
     s.near = iso_round16(c->filters) + 16;

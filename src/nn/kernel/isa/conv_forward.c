@@ -9,12 +9,12 @@ typedef struct conv_ends {
     const float *bias;
     const float *part[CONV_PIXELS];
     float *y[CONV_PIXELS];
-    size_t y_plane;  /* floats between filters in part and y */
+    size_t part_plane, y_plane;  /* floats between filters */
     bool relu;
     uint8_t *arg;    /* pooled: y[0] and arg are one pooled value */
 } conv_ends;
 
-#define ISO_C_START(p, m) vf c##m##_##p = e->bias != NULL ? v_set(e->bias[m]) : v_load(e->part[p] + (m) * e->y_plane);
+#define ISO_C_START(p, m) vf c##m##_##p = e->bias != NULL ? v_set(e->bias[m]) : v_load(e->part[p] + (m) * e->part_plane);
 #define ISO_C_STORE(p, m) v_store(e->y[p] + (m) * e->y_plane, e->relu ? v_relu(c##m##_##p) : c##m##_##p);
 #define ISO_C_ROW_START(m, x_) ISO_COLUMNS_4(ISO_C_START, m)
 #define ISO_C_ROW_STORE(m, x_) ISO_COLUMNS_4(ISO_C_STORE, m)
@@ -96,7 +96,8 @@ static void store_pixels(const conv_call *call, conv_sum *s, uint32_t filter, ui
 {
     const iso_conv *c = call->c;
     size_t pixels = (size_t)c->out_rows * c->out_columns;
-    conv_ends e = {.bias = first == 0 ? call->bias + filter : NULL, .y_plane = pixels * 16, .relu = last && call->relu};
+    conv_ends e = {.bias = first == 0 ? call->bias + filter : NULL, 
+                   .part_plane = pixels * 16, .y_plane = pixels * 16, .relu = last && call->relu};
     size_t row = pixel / c->out_columns, column = pixel % c->out_columns;
     for (size_t p = 0; p < CONV_PIXELS; p++) {
         s->x[p] = x + row * c->stride * call->x_row + column * c->stride * 16;
@@ -149,7 +150,7 @@ static void pool_pixel(const conv_call *call, const int32_t *at, uint32_t filter
     conv_sum s = {.x_at = at, .w_row = call->taps};
     for (size_t p = 0; p < CONV_PIXELS; p++)
         s.x[p] = x + p / 2 * c->stride * call->x_row + p % 2 * c->stride * 16;
-    conv_ends e = {.bias = call->bias + filter};
+    conv_ends e = {.bias = call->bias + filter, .part_plane = CONV_PIXELS * VL};
     size_t first = 0;
     for (; call->taps - first > CONV_TAPS; first += CONV_TAPS) {
         if (first != 0) {

@@ -270,7 +270,7 @@ static void gather_weights(const pool_call *call, float *dw, float *db)
 
 /* ---- data ------------------------------------------------------------------------------------------------------------------- */
 
-/* [2][K][R][frame] from w [K][C][R][S]: kernel rows as [s][c], shifted right by the pixel of the window. */
+/* [2][K][R][frame] from w [K][C][R][S]: kernel rows as [s][c], shifted by the window's left or right column. */
 static void make_frames(const pool_call *call, const float *w)
 {
     const iso_conv *c = call->c;
@@ -283,7 +283,7 @@ static void make_frames(const pool_call *call, const float *w)
                 float *to = s->frames + (f * (size_t)c->kernel_rows + r) * s->frame + channel;
                 for (uint32_t k = 0; k < c->kernel_columns; k++, w++) {
                     to[k * (size_t)c->channels] = *w;
-                    to[half + (k + (size_t)1) * c->channels] = *w;
+                    to[half + (k + (size_t)c->stride) * c->channels] = *w;
                 }
             }
         }
@@ -376,7 +376,7 @@ static void add_window(const pool_call *call, const frame_sum *s)
         scatter(s, c->kernel_rows, call->s.frame, c->stride * call->width);
         return;
     }
-    size_t total = ((c->kernel_columns + (size_t)1) * c->channels + VL - 1) / VL;
+    size_t total = ((c->kernel_columns + (size_t)c->stride) * c->channels + VL - 1) / VL;
     for (size_t v = 0; v < total; v += FRAME_REGISTERS) {
         size_t n = total - v < FRAME_REGISTERS ? total - v : FRAME_REGISTERS;
         (c->kernel_rows == 3 ? frames_3 : frames_5)[n - 1](s, v * VL);
