@@ -37,14 +37,9 @@ static int teardown(void **state)
     return 0;
 }
 
-/* ---- stopping after so many rounds --------------------------------------------------------------------- */
+/* ---- stopping in the middle ---------------------------------------------------------------------------- */
 
-typedef struct stopper {
-    atomic_int stop;
-    uint64_t after;
-} stopper;
-
-/* Slows the workers down, so that the stop comes in the middle. */
+/* Slows the workers down, so that what another thread does comes in the middle. */
 static iso_fault slow(void *context, uint32_t worker, uint64_t order)
 {
     (void)context;
@@ -53,11 +48,36 @@ static iso_fault slow(void *context, uint32_t worker, uint64_t order)
     return (iso_fault){.kind = ISO_FAULT_STALL, .milliseconds = 2};
 }
 
-static void stop_after(void *context, const iso_progress *p)
+/* Sets the stop flag before the given order of all workers, then holds them up until it is heard. */
+typedef struct stopper {
+    atomic_int stop;
+    atomic_uint orders;
+    uint32_t last;
+} stopper;
+
+static iso_fault stop_then(void *context, uint32_t worker, uint64_t order)
 {
+    (void)worker;
+    (void)order;
     stopper *s = context;
-    if (p->round >= s->after)
+    bool now = atomic_fetch_add(&s->orders, 1) >= s->last;
+    if (now)
         atomic_store(&s->stop, 1);
+    return (iso_fault){.kind = ISO_FAULT_STALL, .milliseconds = now ? 100 : 1};
+}
+
+static void train_until_stopped(const iso_job *job, uint32_t workers, bool resume, uint32_t orders)
+{
+    stopper stop = {.last = orders};
+    iso_train_faults faults = {.context = &stop, .worker = stop_then};
+    iso_error e;
+    if (orders == 0)
+        atomic_store(&stop.stop, 1); /* before anything was done */
+    iso_train_options o = {.workers = workers, .resume = resume, .stop = &stop.stop, .faults = &faults};
+    if (fixture_train(job, &o, NULL, &e) != ISO_E_INTERRUPTED)
+        fail_msg("not stopped before order %u: %s", orders, e.text);
+    test_expect_word(e.text, "--resume");
+    assert_false(scratch_exists(scratch_path(job->out, "model.safetensors")));
 }
 
 static void say(void *context, iso_message_level level, const char *sentence)
@@ -102,31 +122,18 @@ static void expect_resumes(iso_job *job, uint32_t workers)
     assert_false(scratch_exists(scratch_path(job->out, ".latest.tmp")));
 }
 
-static void stopped_at_any_round(void **state)
+static void stopped_at_any_moment(void **state)
 {
     (void)state;
-    for (uint64_t after = 0; after < 20; after += 3) {
+    for (uint32_t orders = 0; orders < 36; orders += 5) {
         char *s = scratch_make();
         iso_job *job = fixture_job(data, scratch_path(s, "run"), JOB "checkpoint: {every: 0, seconds: 0}\n");
-        stopper stop = {.after = after};
-        iso_observer observer = {.context = &stop, .progress = stop_after};
-        iso_train_faults faults = {.worker = slow};
-        iso_error e;
-        if (after == 0)
-            atomic_store(&stop.stop, 1); /* before anything was done */
-        iso_train_options o = {.workers = 2,
-                               .stop = &stop.stop,
-                               .observer = &observer,
-                               .faults = &faults,
-                               .progress_per_second = 1000000};
-        assert_int_equal(fixture_train(job, &o, NULL, &e), ISO_E_INTERRUPTED);
-        test_expect_word(e.text, "--resume");
-        assert_false(scratch_exists(scratch_path(job->out, "model.safetensors")));
+        train_until_stopped(job, 2, false, orders);
         char *latest = scratch_read(scratch_path(job->out, "latest"), NULL);
         latest[strcspn(latest, "\n")] = 0;
         assert_true(scratch_exists(scratch_path(job->out, latest)));
         free(latest);
-        expect_resumes(job, (uint32_t)(1 + after % 4));
+        expect_resumes(job, 1 + orders % 4);
         free(job);
         scratch_remove(s);
     }
@@ -138,19 +145,9 @@ static void stopped_many_times(void **state)
     (void)state;
     char *s = scratch_make();
     iso_job *job = fixture_job(data, scratch_path(s, "run"), steady);
-    iso_error e;
     for (uint32_t i = 0; i < 5; i++) {
-        stopper stop = {.after = 3 * i + 2};
-        iso_observer observer = {.context = &stop, .progress = stop_after};
-        iso_train_faults faults = {.worker = slow};
-        iso_train_options o = {.workers = 1 + i % 3,
-                               .resume = i > 0,
-                               .stop = &stop.stop,
-                               .observer = &observer,
-                               .faults = &faults,
-                               .progress_per_second = 1000000};
         job->checkpoint.every = 2 + i;
-        assert_int_equal(fixture_train(job, &o, NULL, &e), ISO_E_INTERRUPTED);
+        train_until_stopped(job, 1 + i % 3, i > 0, 7);
     }
     expect_resumes(job, 2);
     free(job);
@@ -224,17 +221,12 @@ static void killed_at_every_write(void **state)
 
 /* ---- damaged and foreign checkpoints ------------------------------------------------------------------- */
 
-/* A run folder stopped after round 14 of 20: checkpoints of rounds 12 and 14. */
+/* A run folder stopped in the middle, with two checkpoints. */
 static iso_job *stopped_run(char *s)
 {
     iso_job *job = fixture_job(data, scratch_path(s, "run"), steady);
-    stopper stop = {.after = 14};
-    iso_observer observer = {.context = &stop, .progress = stop_after};
-    iso_train_faults faults = {.worker = slow};
-    iso_error e;
-    iso_train_options o = {
-        .workers = 2, .stop = &stop.stop, .observer = &observer, .faults = &faults, .progress_per_second = 1000000};
-    assert_int_equal(fixture_train(job, &o, NULL, &e), ISO_E_INTERRUPTED);
+    train_until_stopped(job, 2, false, 10); /* a round has 7 units, so this is round 1 at least */
+    train_until_stopped(job, 2, true, 10);
     return job;
 }
 
@@ -460,7 +452,7 @@ static void the_folder_is_locked_while_in_use(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stopped_at_any_round),
+        cmocka_unit_test(stopped_at_any_moment),
         cmocka_unit_test(stopped_many_times),
         cmocka_unit_test(killed_at_every_write),
         cmocka_unit_test(a_damaged_checkpoint_falls_back),
