@@ -2,6 +2,7 @@
  * The core is pure: its object files ask for no memory, clock, random number, file, thread, printing or exit. `nm`
  * lists what they ask for; a list without what the core does need would mean that nothing was looked at. */
 #include <setjmp.h>
+#include <stdbool.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
