@@ -149,6 +149,7 @@ int iso_job_model(const iso_job *job, uint32_t classes, iso_model *out, iso_erro
         return r;
     }
     out->loss = job->loss;
-    out->init = m->init;
+    if (m->init != ISO_INIT_AUTO) /* else the preset's */
+        out->init = m->init;
     return ISO_OK;
 }

@@ -48,7 +48,7 @@ const job_row iso_job_rows[] = {
     {"model.activation", JOB_WORD, 0, AT(model.activation), 0, 0, 0, NULL, "", "mlp: what follows each hidden layer"},
     {"model.form", JOB_WORD, 0, AT(model.form), 0, 0, 0, NULL, "", "lenet5: modern or 1998"},
     {"model.init", JOB_CHOICE, 0, AT(model.init), 0, 0, 0, init_words, "auto",
-     "spread of the first weights; auto: he before relu, lecun before tanh, xavier elsewhere"},
+     "spread of the first weights; auto: the preset's; he before relu, lecun before tanh, else xavier"},
     {"model.layers", JOB_LAYERS, 0, AT(model.layers), 0, 0, 0, NULL, "",
      "instead of a preset: [conv: {filters: 6, kernel: 5}, relu, max_pool: 2, flatten, dense: 10]"},
     {"loss", JOB_CHOICE, 0, AT(loss), 0, 0, 0, loss_words, "cross-entropy", "what is made small"},

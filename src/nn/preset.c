@@ -95,6 +95,7 @@ static void lenet5_1998(iso_model *m, uint32_t classes)
 static int lenet5(iso_model *m, const iso_preset_options *o, iso_error *e)
 {
     const char *form = o->form ? o->form : "modern";
+    m->init = ISO_INIT_LECUN; /* measured: docs/decisions.md */
     if (o->hidden_count || o->activation)
         return iso_error_set(e, ISO_E_ARGUMENT, "the preset lenet5 has no option %s; a list of layers has",
                              o->hidden_count ? "hidden" : "activation");
