@@ -138,6 +138,22 @@ static void hash64_gives_the_published_values(void **state)
     assert_true(hash64("abc", 3) == 0x44bc2cf5ad770999);
     const char *text = "Nobody inspects the spammish repetition";
     assert_true(hash64(text, strlen(text)) == 0xfbcea83c8a378bf1);
+    /* Values of the reference implementation for every kind of tail: bytes i * 37 + 11. */
+    static const struct {
+        size_t size;
+        uint64_t hash;
+    } tails[] = {
+        {1, 0xf592c0c7639c4cb6},  {4, 0xfb1e5cf2f1ae4d95},   {5, 0x9d213eca1f68f273},  {7, 0x5613ac510496c04e},
+        {8, 0x57cb2b7521f3e21a},  {12, 0x2f53b00266039e64},  {13, 0xaed0293a7bb13c7a}, {31, 0xe4a0e629e519a4ae},
+        {32, 0xcc6b8aaada790b2d}, {33, 0x35ec49850475a832},  {36, 0xbebb6d8c24fb3cfa}, {40, 0x3b21ed23eea85c2d},
+        {44, 0xa9a8f93ce6f588d3}, {47, 0x16fdd9ca22942dda},  {63, 0xbf9f0ba3cf95b28a}, {64, 0x155ccce4bf32befc},
+        {72, 0x657fc372b173aae2}, {101, 0x30383413a6f6646a},
+    };
+    uint8_t ramp[101];
+    for (size_t i = 0; i < sizeof ramp; i++)
+        ramp[i] = (uint8_t)(i * 37 + 11);
+    for (size_t i = 0; i < TEST_COUNT(tails); i++)
+        assert_true(hash64(ramp, tails[i].size) == tails[i].hash);
     uint64_t random = test_seed("hash64_gives_the_published_values");
     uint8_t bytes[200];
     for (size_t i = 0; i < sizeof bytes; i++)

@@ -162,6 +162,31 @@ static void json_strings_are_escaped(void **state)
     assert_false(iso_is_utf8("a\0b", 3));
 }
 
+/* Every code point is UTF-8 in its own form only; every pair of bytes and every lead with good followers against the
+ * rule. */
+static void utf8_is_told_exactly(void **state)
+{
+    (void)state;
+    for (uint32_t c = 1; c <= 0x110000; c++) {
+        char text[4];
+        size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+        static const uint8_t lead[5] = {0, 0, 0xC0, 0xE0, 0xF0};
+        for (size_t i = 0; i < n; i++)
+            text[i] = (char)((i ? 0x80 : lead[n]) |
+                             ((c >> (6 * (n - 1 - i))) & (i || n == 1 ? 0x7Fu >> (n > 1) : 0xFFu)));
+        bool right = c < 0x110000 && !(c >= 0xD800 && c < 0xE000);
+        if (iso_is_utf8(text, n) != right)
+            fail_msg("U+%04X", c);
+    }
+    for (unsigned a = 0x80; a < 256; a++)
+        for (unsigned b = 0; b < 256; b++) {
+            const char text[2] = {(char)a, (char)b};
+            assert_int_equal(iso_is_utf8(text, 2), a >= 0xC2 && a <= 0xDF && b >= 0x80 && b <= 0xBF);
+        }
+    assert_false(iso_is_utf8("\xE0\x9F\xBF", 3) || iso_is_utf8("\xF0\x8F\xBF\xBF", 4)); /* long forms */
+    assert_true(iso_is_utf8("", 0));
+}
+
 static void cursors_stay_inside(void **state)
 {
     (void)state;
@@ -264,6 +289,10 @@ static void words_find_their_neighbours(void **state)
     }
     assert_int_equal(iso_word_distance("kitten", "sitting"), 3);
     assert_int_equal(iso_word_distance("ab", "ba"), 1);
+    assert_int_equal(iso_word_distance("abcd", "wxyz"), 4);
+    assert_int_equal(iso_word_distance("abcdef", "badcfe"), 3);
+    assert_int_equal(iso_word_distance("abc", "cab"), 2);
+    assert_int_equal(iso_word_distance("Learning-Rate", "learning_rate"), 0);
     assert_int_equal(iso_word_distance("", "abc"), 3);
     char longer[100];
     memset(longer, 'a', sizeof longer - 1);
@@ -316,6 +345,7 @@ int main(void)
         cmocka_unit_test(an_arena_measures_what_it_carves),
         cmocka_unit_test(a_buffer_grows_or_fails_whole),
         cmocka_unit_test(json_strings_are_escaped),
+        cmocka_unit_test(utf8_is_told_exactly),
         cmocka_unit_test(cursors_stay_inside),
         cmocka_unit_test(texts_of_errors_are_cut),
         cmocka_unit_test(words_find_their_neighbours),

@@ -54,6 +54,16 @@ static void every_part_of_a_key_counts(void **state)
     assert_int_equal(iso_rng_u64(&r), word[9][0] | (uint64_t)word[9][1] << 32);
 }
 
+static void keys_reach_their_limits(void **state)
+{
+    (void)state;
+    const iso_rng_key key = {~(uint64_t)0, ISO_PURPOSE_TEST, ~0u, ISO_RNG_INDEX_MAX, ISO_RNG_LAYER_MAX};
+    uint32_t out[4], right[4];
+    iso_rng_block(&key, (1u << 24) - 1, out);
+    iso_philox((const uint32_t[]){~0u, ~0u, ~0u, ~0u}, (const uint32_t[]){~0u, ~0u}, right);
+    assert_memory_equal(out, right, sizeof out); /* every bit of the counter has its use */
+}
+
 static void floats_are_below_one(void **state)
 {
     (void)state;
@@ -225,6 +235,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(philox_gives_the_published_numbers),
         cmocka_unit_test(every_part_of_a_key_counts),
+        cmocka_unit_test(keys_reach_their_limits),
         cmocka_unit_test(floats_are_below_one),
         cmocka_unit_test(bounded_integers_are_even),
         cmocka_unit_test(ranges_hold_at_their_ends),

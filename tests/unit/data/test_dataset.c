@@ -42,6 +42,8 @@ static void arrays_can_be_wrapped(void **state)
     assert_int_equal(iso_dataset_wrap(&d, (iso_shape){0, 1, 1}, ISO_U8, 3, values, NULL, 0, NULL, &e), ISO_E_ARGUMENT);
     assert_int_equal(iso_dataset_wrap(&d, (iso_shape){~0u, ~0u, 1}, ISO_F32, 3, values, NULL, 0, NULL, &e),
                      ISO_E_ARGUMENT);
+    assert_int_equal(iso_dataset_wrap(&d, (iso_shape){1u << 31, 1u << 31, 1}, ISO_U8, 2, values, NULL, 0, NULL, &e),
+                     ISO_E_ARGUMENT);
     assert_int_equal(iso_dataset_wrap(&d, two, ISO_U8, 3, values, labels, 10, NULL, &e), ISO_OK);
     assert_int_equal(d.classes, 10);
     iso_dataset_free(&d);
@@ -303,6 +305,48 @@ static void modes_scale_as_they_say(void **state)
     assert_int_equal(iso_normalize_parse("standart", &mode), ISO_E_ARGUMENT);
 }
 
+/* Wide tables are measured in groups of columns: each column as if it stood alone. */
+static void columns_are_measured_alone(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed("columns_are_measured_alone");
+    static const uint32_t widths[] = {1, 63, 64, 65, 128, 130};
+    enum { N = 7 };
+    for (size_t w = 0; w < TEST_COUNT(widths); w++) {
+        uint32_t width = widths[w];
+        float *table = malloc(N * width * sizeof *table), column[N];
+        for (size_t i = 0; i < N * width; i++)
+            table[i] = (float)test_random_below(&random, 1000) / 7;
+        iso_dataset d = wrap((iso_shape){width, 1, 1}, ISO_F32, N, table, NULL);
+        iso_view all = iso_view_all(&d);
+        iso_channel *channel = malloc(width * sizeof *channel), alone;
+        iso_error e;
+        assert_int_equal(iso_normalize_measure(&all, ISO_NORMALIZE_STANDARD, channel, NULL, &e), ISO_OK);
+        double minimum = INFINITY, maximum = -INFINITY, mean = 0;
+        for (uint32_t c = 0; c < width; c++) {
+            for (size_t i = 0; i < N; i++)
+                column[i] = table[i * width + c];
+            iso_dataset one = wrap((iso_shape){1, 1, 1}, ISO_F32, N, column, NULL);
+            iso_view v = iso_view_all(&one);
+            assert_int_equal(iso_normalize_measure(&v, ISO_NORMALIZE_STANDARD, &alone, NULL, &e), ISO_OK);
+            assert_true(alone.mean == channel[c].mean && alone.deviation == channel[c].deviation);
+            assert_true(alone.minimum == channel[c].minimum && alone.maximum == channel[c].maximum);
+            assert_true(alone.scale == channel[c].scale && alone.shift == channel[c].shift);
+            minimum = fmin(minimum, alone.minimum);
+            maximum = fmax(maximum, alone.maximum);
+            mean += alone.mean / width;
+            iso_dataset_free(&one);
+        }
+        iso_data_report r;
+        assert_int_equal(iso_data_report_make(&r, &d, NULL, &e), ISO_OK);
+        assert_true(r.minimum == minimum && r.maximum == maximum && fabs(r.mean - mean) < 1e-9);
+        iso_data_report_free(&r);
+        iso_dataset_free(&d);
+        free(channel);
+        free(table);
+    }
+}
+
 static void only_the_training_part_is_measured(void **state)
 {
     (void)state;
@@ -431,6 +475,9 @@ static void augmentation_is_keyed(void **state)
     assert_int_equal(iso_augment_check(&g, s, &e), ISO_OK);
     assert_int_equal(iso_augment_check(&(iso_augment){28, false}, s, &e), ISO_E_SHAPE);
     test_expect_word(e.text, "at most 27");
+    assert_int_equal(iso_augment_check(&(iso_augment){5, true}, (iso_shape){3, 10, 5}, &e), ISO_E_SHAPE);
+    assert_int_equal(iso_augment_check(&(iso_augment){5, true}, (iso_shape){3, 5, 10}, &e), ISO_E_SHAPE);
+    assert_int_equal(iso_augment_check(&(iso_augment){4, true}, (iso_shape){3, 5, 10}, &e), ISO_OK);
     assert_int_equal(iso_augment_check(&g, (iso_shape){784, 1, 1}, &e), ISO_E_SHAPE);
     assert_int_equal(iso_augment_check(&(iso_augment){0, false}, (iso_shape){784, 1, 1}, &e), ISO_OK);
     assert_false(iso_augment_any(&(iso_augment){0, false}));
@@ -439,17 +486,12 @@ static void augmentation_is_keyed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_can_be_wrapped),
-        cmocka_unit_test(counts_must_agree),
-        cmocka_unit_test(fingerprints_tell_data_apart),
-        cmocka_unit_test(a_split_is_a_partition),
-        cmocka_unit_test(a_split_follows_the_seed),
-        cmocka_unit_test(classes_are_counted),
-        cmocka_unit_test(u8_statistics_are_exact),
-        cmocka_unit_test(modes_scale_as_they_say),
-        cmocka_unit_test(only_the_training_part_is_measured),
-        cmocka_unit_test(odd_floats_are_refused),
-        cmocka_unit_test(augmented_copies_are_shifts_and_flips),
+        cmocka_unit_test(arrays_can_be_wrapped),        cmocka_unit_test(counts_must_agree),
+        cmocka_unit_test(fingerprints_tell_data_apart), cmocka_unit_test(a_split_is_a_partition),
+        cmocka_unit_test(a_split_follows_the_seed),     cmocka_unit_test(classes_are_counted),
+        cmocka_unit_test(u8_statistics_are_exact),      cmocka_unit_test(modes_scale_as_they_say),
+        cmocka_unit_test(columns_are_measured_alone),   cmocka_unit_test(only_the_training_part_is_measured),
+        cmocka_unit_test(odd_floats_are_refused),       cmocka_unit_test(augmented_copies_are_shifts_and_flips),
         cmocka_unit_test(augmentation_is_keyed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

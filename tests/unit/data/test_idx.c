@@ -174,6 +174,8 @@ static void mistakes_are_named(void **state)
                    "5 dimensions");
     expect_refused(test_idx(8, 3, (const uint32_t[]){3u << 24, 2u << 24, 2u << 24}, "\0\1\2\3\4\5\6\7\10\11\12\13", 12),
                    ISO_ROLE_ANY, ISO_E_FORMAT, "the dimensions are in the wrong byte order");
+    expect_refused(test_bytes_copy("\1\x08\0\0\1\0\0\0\0", 9), ISO_ROLE_ANY, ISO_E_FORMAT, "byte order is wrong");
+    expect_refused(test_bytes_copy("\4\x0d\0\0\1\0\0\0\0", 9), ISO_ROLE_ANY, ISO_E_FORMAT, "(00 00 0d 04)");
     expect_refused(test_bytes_copy("\x89PNG\r\n", 6), ISO_ROLE_ANY, ISO_E_FORMAT, "a PNG image");
     expect_refused(test_bytes_copy("a,b\n1,2\n", 8), ISO_ROLE_ANY, ISO_E_FORMAT, "text");
 }

@@ -262,7 +262,11 @@ static void inspect_measures(void **state)
     assert_true(in.kind == ISO_INSPECT_FOLDER && in.has_test && in.set.count == 20 &&
                 in.test_report.class_counts[0] == 2);
     iso_inspection_free(&in);
-    /* Tensors are known without their suffix. */
+    /* Tensors are known without their suffix, even when there are none. */
+    scratch_write(scratch_path(folder, "none"), "\2\0\0\0\0\0\0\0{}", 10);
+    assert_int_equal(iso_inspect(scratch_path(folder, "none"), NULL, NULL, &in, &e), ISO_OK);
+    assert_true(in.kind == ISO_INSPECT_TENSORS && iso_tensors_count(in.tensors) == 0);
+    iso_inspection_free(&in);
     size_t size;
     uint8_t *bytes = test_case_read("safetensors/ok.safetensors", &size);
     scratch_write(scratch_path(folder, "weights"), bytes, size);

@@ -194,6 +194,17 @@ static void odd_but_valid_headers_load(void **state)
     assert_true(iso_tensors_at(t, 0)->rank == 0 && iso_tensors_at(t, 0)->count == 1);
     iso_tensors_free(t);
     test_bytes_free(&file);
+    /* Escapes at the edges of each length of UTF-8. */
+    file = test_safetensors(
+        "{\"__metadata__\":{\"\\u007f\\u0080\\u07ff\\u0800\\uffff\\ud800\\udc00\\udbff\\udfff\":\"\\\"\\b\\f\\r\\t\"}}",
+        "", 0);
+    assert_int_equal(iso_tensors_read(&t, file.bytes, file.size, "f", NULL, &e), ISO_OK);
+    const char *key, *value;
+    iso_tensors_metadata_at(t, 0, &key, &value);
+    assert_string_equal(key, "\x7f\xC2\x80\xDF\xBF\xE0\xA0\x80\xEF\xBF\xBF\xF0\x90\x80\x80\xF4\x8F\xBF\xBF");
+    assert_string_equal(value, "\"\b\f\r\t");
+    iso_tensors_free(t);
+    test_bytes_free(&file);
     /* Nesting without end is refused before the stack is. */
     test_bytes deep = {NULL, 0};
     test_put_text(&deep, "{\"w\":{\"x\":");
