@@ -207,6 +207,10 @@ static void whole_numbers_know_their_bounds(void **state)
     assert_int_equal(iso_parse_i64("5", 1, 6, 9, &s), ISO_PARSE_RANGE);
     assert_int_equal(iso_parse_i64("10", 2, 6, 9, &s), ISO_PARSE_RANGE);
     assert_int_equal(iso_parse_i64("9", 1, 6, 9, &s), ISO_PARSE_OK);
+    uint64_t u;
+    assert_int_equal(iso_parse_u64("5", 1, 6, 9, &u), ISO_PARSE_RANGE);
+    assert_int_equal(iso_parse_u64("10", 2, 6, 9, &u), ISO_PARSE_RANGE);
+    assert_int_equal(iso_parse_u64("6", 1, 6, 9, &u), ISO_PARSE_OK);
 }
 
 static void printing_is_short_and_exact(void **state)
