@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+# Isochron: a thin layer over CMake and Ninja. `make list` names the targets.
+SHELL := /bin/sh
+.DEFAULT_GOAL := build
+.SUFFIXES:
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+PREFIX ?= /usr/local
+SECONDS_EACH ?= 60
+CTEST = ctest --output-on-failure --no-tests=error -j$(JOBS)
+CONFIGURE = cmake -G Ninja -S . -Wno-dev
+
+.PHONY: build list deps demo test unit clang asan ubsan tsan aarch64 fuzz tidy bench install clean
+
+build: ## build/isochron (gcc, optimised)
+	@tools/need.sh build
+	@$(CONFIGURE) -B build -DISO_TESTS=OFF > build.log 2>&1 || { cat build.log; rm -f build.log; exit 1; }; rm -f build.log
+	@ninja -C build -j$(JOBS)
+
+list: ## this list
+	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
+
+deps: ## install what building needs
+	@tools/install.sh build
+
+demo: ## install, build, train LeNet-5 on Fashion-MNIST, show the result
+	@tools/install.sh build demo
+	@$(MAKE) --no-print-directory build
+	@build/isochron train examples/lenet5-fashion.yaml --out runs/demo --force
+	@build/isochron evaluate runs/demo --data /usr/share/datasets/fashion-mnist
+
+test: ## install what is needed and run all tests
+	@tools/install.sh build test
+	@tools/test.sh
+
+unit: ## build and run the tests of one compiler, gcc
+	@tools/need.sh build test
+	@$(CONFIGURE) -B build -DISO_TESTS=ON > /dev/null
+	@ninja -C build -j$(JOBS) all && cd build && $(CTEST)
+
+clang: ## the same with clang
+	@CC=clang $(CONFIGURE) -B build-clang -DISO_TESTS=ON > /dev/null
+	@ninja -C build-clang -j$(JOBS) all && cd build-clang && $(CTEST)
+
+asan: ## tests under the address and undefined behaviour sanitizers
+	@$(CONFIGURE) -B build-asan -DISO_TESTS=ON -DISO_SANITIZE=address,undefined > /dev/null
+	@ninja -C build-asan -j$(JOBS) all && cd build-asan && $(CTEST)
+
+ubsan: asan ## the same: both run at once
+
+tsan: ## tests of threads under the thread sanitizer
+	@CC=clang $(CONFIGURE) -B build-tsan -DISO_TESTS=ON -DISO_SANITIZE=thread > /dev/null
+	@ninja -C build-tsan -j$(JOBS) all && cd build-tsan && $(CTEST) -R '^engine/'
+
+aarch64: ## the core for aarch64, its bits under qemu
+	@$(CONFIGURE) -B build-aarch64 -DISO_CORE_ONLY=ON -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake > /dev/null
+	@ninja -C build-aarch64 -j$(JOBS) && cd build-aarch64 && $(CTEST)
+
+fuzz: ## fuzz every target for SECONDS_EACH seconds (clang)
+	@CC=clang $(CONFIGURE) -B build-fuzz -DISO_TESTS=ON -DISO_FUZZ=ON > /dev/null
+	@ninja -C build-fuzz -j$(JOBS) fuzzers && tools/fuzz.sh build-fuzz $(SECONDS_EACH)
+
+tidy: ## style, layers, symbols
+	@$(CONFIGURE) -B build -DISO_TESTS=ON > /dev/null && ninja -C build -j$(JOBS) all && cd build && $(CTEST) -R '^tidy'
+
+bench: ## measure (needs PyTorch: downloads it into build-bench)
+	@tools/install.sh build bench demo
+	@bench/run.sh
+
+install: build ## copy program, libraries, headers to $(DESTDIR)$(PREFIX)
+	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
+
+clean: ## remove what was built
+	@rm -rf build build-*

@@ -1,0 +1,52 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Installs the packages of the given sections of tools/packages.txt that are not there yet, saying which.
+#   tools/install.sh build test        tools/install.sh --list build
+set -eu
+here=$(dirname "$0")
+
+names() {
+    for section; do
+        sed -n "s/^$section  *\([^ ]*\).*/\1/p" "$here/packages.txt"
+    done | sort -u
+}
+
+if [ "${1:-}" = --list ]; then
+    shift
+    names "$@"
+    exit 0
+fi
+command -v dpkg-query >/dev/null 2>&1 || {
+    echo "This is not Debian: install the equivalents of these packages, then go on with make:" >&2
+    names "$@" | tr '\n' ' ' >&2
+    echo >&2
+    exit 1
+}
+missing=
+for name in $(names "$@"); do
+    state=$(dpkg-query -W -f='${Status}' "$name" 2>/dev/null || true)
+    [ "$state" = "install ok installed" ] || missing="$missing $name"
+done
+[ -n "$missing" ] || exit 0
+as_root=
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null 2>&1 || {
+        echo "These packages are missing:$missing. Installing them needs root, and there is no sudo: run as root: apt-get install$missing" >&2
+        exit 1
+    }
+    as_root="sudo"
+fi
+echo "installing:$missing"
+export DEBIAN_FRONTEND=noninteractive
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# shellcheck disable=SC2086
+if ! $as_root apt-get install -y --no-install-recommends $missing >"$log" 2>&1; then
+    $as_root apt-get update >"$log" 2>&1 || true
+    # shellcheck disable=SC2086
+    $as_root apt-get install -y --no-install-recommends $missing >"$log" 2>&1 || {
+        tail -n 15 "$log" >&2
+        echo "apt-get could not install:$missing" >&2
+        exit 1
+    }
+fi
