@@ -76,6 +76,7 @@ struct iso_coordinator {
     uint32_t idle;                /* live nodes that hold no lease */
     double known_speed, fastest;  /* samples a ns, of live nodes with a known speed */
     uint32_t known_count;
+    bool speeds_stale;            /* the fastest one has become slower: look for it anew at the next pass */
     uint32_t passes;              /* begun; the speeds are summed anew now and then */
     bool waiting_told;            /* WAITING was logged for the present lack of nodes */
 

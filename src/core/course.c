@@ -122,7 +122,7 @@ static void begin_pass(iso_coordinator *c, iso_purpose_of_pass purpose)
     c->sum_count = 0;
     c->pass_started = c->now;
     iso_totals_clear(&c->pass_totals);
-    if (c->passes++ % SPEEDS_ANEW == 0)
+    if (c->passes++ % SPEEDS_ANEW == 0 || c->speeds_stale)
         iso_member_speeds(c);
     iso_lease_share(c);
 }

@@ -25,6 +25,7 @@ void iso_member_speeds(iso_coordinator *c)
 {
     c->known_speed = c->fastest = 0;
     c->known_count = 0;
+    c->speeds_stale = false;
     for (uint32_t i = 0; i < c->live_count; i++) {
         double ns = c->nodes[c->live[i]].ns_per_sample;
         if (ns <= 0)
@@ -50,6 +51,7 @@ void iso_member_learn(iso_coordinator *c, node *n, double ns_per_sample)
                          : ns_per_sample < before / 4 ? before / 4
                                                       : ns_per_sample;
         n->ns_per_sample = before + (bounded - before) / 4;
+        c->speeds_stale |= bounded > before && 1 / before >= c->fastest;
         c->known_speed += 1 / n->ns_per_sample - 1 / before;
     }
     if (1 / n->ns_per_sample > c->fastest)
