@@ -73,7 +73,10 @@ static void print_plan(const cli_plan *p)
     printf("memory        about %s: data %s, parameters %s, optimiser %s, workers %s\n", cli_bytes(p->memory_all),
            cli_bytes(p->memory_data), cli_bytes(p->memory_parameters), cli_bytes(p->memory_training),
            cli_bytes(p->memory_workers));
-    printf("run folder    %s\n", job->out[0] ? job->out : "runs/NAME");
+    if (job->out[0])
+        printf("run folder    %s\n", job->out);
+    else
+        printf("run folder    runs/%s, numbered when that is taken\n", job->name);
 }
 
 static void layers_json(cli_json *j, const iso_net *net)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,12 +17,20 @@
 
 static int output_errno; /* of the first failed write to standard output */
 
+/* Why an earlier write failed, when stdio has not kept the reason: a reader that has gone shows on the descriptor. */
+static int lost_reason(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&out, 1, 0) == 1 && out.revents & (POLLERR | POLLHUP) ? EPIPE : EIO;
+}
+
 int cli_output_flush(void)
 {
+    bool failed = ferror(stdout);
     errno = 0;
-    if (fflush(stdout) || ferror(stdout)) {
+    if (fflush(stdout) || failed) {
         if (!output_errno)
-            output_errno = errno ? errno : EIO;
+            output_errno = errno ? errno : lost_reason();
         clearerr(stdout);
     }
     return output_errno ? ISO_E_IO : ISO_OK;

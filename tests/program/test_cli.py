@@ -431,6 +431,13 @@ class Predict(Case):
         p.stderr.close()
         self.assertEqual(p.wait(timeout=60), 128 + signal.SIGPIPE)
         self.assertEqual(error, b"")
+        for command in (["help", "job"], ["inspect", self.trained() / "model.safetensors"], ["train", "--help"]):
+            read, write = os.pipe()
+            os.close(read)
+            p = subprocess.Popen([ISO, *map(str, command)], stdout=write, stderr=subprocess.PIPE)
+            os.close(write)
+            self.assertEqual(p.communicate(timeout=60)[1], b"")
+            self.assertEqual(p.returncode, 128 + signal.SIGPIPE)
 
     @unittest.skipUnless(os.path.exists("/dev/full"), "needs /dev/full")
     def test_a_full_disk_is_an_error(self):
