@@ -27,7 +27,7 @@ void cli_command_print(const cli_command *c);
 /* Options that set keys of a job, shared by train and check; --set takes any key. */
 #define CLI_JOB_OPTIONS                                                                                              \
     {"data", "PATH", "data.path", "a data file, or a folder that holds train and test"},                              \
-    {"model", "NAME", "model", "a ready network by name, for example lenet5; `help layers` lists them"},                                                       \
+    {"model", "NAME", "model", "a ready network by name, for example lenet5; `help layers` lists them"},              \
     {"epochs", "N", "epochs", "times through the training set"},                                                      \
     {"batch", "N", "batch", "samples in an update, over all workers"},                                                \
     {"unit", "N", "unit", "samples in a computing unit: 16, 32, 48, 64 or auto"},                                     \

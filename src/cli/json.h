@@ -14,7 +14,8 @@ typedef struct cli_json {
 } cli_json;
 
 void cli_json_init(cli_json *j);
-/* Writes what has been gathered and a newline to standard output, flushes, and starts anew. ISO_E_NOMEM, ISO_E_IO (see output.h). */
+/* Writes what has been gathered and a newline to standard output, flushes, and starts anew. Errors: ISO_E_NOMEM,
+ * ISO_E_IO (output.h). */
 int cli_json_flush(cli_json *j);
 void cli_json_fini(cli_json *j);
 

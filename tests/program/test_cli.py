@@ -396,7 +396,8 @@ class Predict(Case):
     def test_the_three_forms_say_the_same(self):
         rows = list(csv.DictReader(io.StringIO(self.iso("predict", self.trained(), self.images(), "--top", 2).stdout)))
         whole = json.loads(self.iso("predict", self.trained(), self.images(), "--format", "json", "--top", 2).stdout)
-        lines = [json.loads(x) for x in self.iso("predict", self.trained(), self.images(), "--format", "jsonl", "--top", 2).stdout.splitlines()]
+        lines = self.iso("predict", self.trained(), self.images(), "--format", "jsonl", "--top", 2).stdout.splitlines()
+        lines = [json.loads(line) for line in lines]
         self.assertEqual(whole, lines)
         self.assertEqual(len(rows), 120)
         for n, (row, item) in enumerate(zip(rows, whole)):
