@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-COLUMNS, SCRIPT_COLUMNS, FILE_LINES, FUNCTION_LINES = 128, 140, 1000, 70
+COLUMNS, SCRIPT_COLUMNS, FILE_LINES, FUNCTION_LINES = 132, 140, 1000, 70
 
 # A folder may include from those named behind it (its own always).
 LAYERS = {
