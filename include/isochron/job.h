@@ -132,7 +132,7 @@ ISO_API int iso_job_error_at(const iso_job *job, iso_place place, iso_error *e);
  * (NULL, 0) to measure. Allocates nothing. */
 ISO_API size_t iso_job_write(const iso_job *job, char *out, size_t capacity);
 
-/* 0 when `now` may resume a run of `before`; else ISO_E_MISMATCH naming the first key that differs with both values.
+/* 0 when `now` may resume a run of `before`; else ISO_E_MISMATCH naming the keys that differ with both values.
  * workers, checkpoint, out and engine may differ. */
 ISO_API int iso_job_difference(const iso_job *before, const iso_job *now, iso_error *e);
 

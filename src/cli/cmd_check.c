@@ -66,8 +66,9 @@ static void print_plan(const cli_plan *p)
     printf("job           %s\n", job->name);
     print_data(p);
     print_layers(p->net);
-    printf("\nround         batch %s in units of %u: %s rounds an epoch, %s in %u epochs\n", cli_grouped(p->batch),
-           p->unit, cli_grouped(p->rounds_per_epoch), cli_grouped(p->rounds), job->epochs);
+    printf("\nround         batch %s in units of %u: %s round%s an epoch, %s in all, %u epochs\n",
+           cli_grouped(p->batch), p->unit, cli_grouped(p->rounds_per_epoch), p->rounds_per_epoch == 1 ? "" : "s",
+           cli_grouped(p->rounds), job->epochs);
     printf("policy        %s, %u %s, %s\n", job->policy, p->workers, p->workers == 1 ? "worker" : "workers",
            iso_isa_name(iso_net_isa(p->net)));
     printf("memory        about %s: data %s, parameters %s, optimiser %s, workers %s\n", cli_bytes(p->memory_all),

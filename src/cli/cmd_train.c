@@ -162,8 +162,6 @@ static int run(const cli_arguments *a)
     cli_progress_end(&progress);
     if (code)
         return explain(code, &e, &job, quiet);
-    if (summary.was_finished && !quiet)
-        fprintf(stderr, "%s: this run was finished already; nothing was trained\n", job.out);
     if (!quiet && !json)
         cli_summary_print(&summary, job.out);
     iso_summary_clear(&summary, NULL);

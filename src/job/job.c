@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "isochron/core.h"
 #include "job/schema.h"
 #include "job/words.h"
 
@@ -104,6 +105,31 @@ static int finish_model(const iso_job *job, iso_error *e)
                          e); /* any class count shows what is wrong with the options */
 }
 
+/* Policy and parameters may have been written into the struct by hand. */
+static int finish_policy(const iso_job *job, iso_policy_spec *out, iso_error *e)
+{
+    const iso_policy *found = iso_policy_find(job->policy);
+    int r = ISO_E_JOB;
+    if (!found) {
+        iso_error_set(e, r, "there is no policy '%.40s'", job->policy);
+    } else {
+        iso_policy_spec_default(out, found);
+        r = iso_policy_spec_parse(out, job->parameters, e);
+    }
+    if (r)
+        iso_job_error_at(job, job->sync_at, e);
+    return r;
+}
+
+/* What suits a batch of 64 or more; the rate of a smaller one shrinks with it (a batch of one diverges at the rate of 64). */
+static double usual_rate(const iso_job *job, const iso_policy_spec *policy)
+{
+    double batch = (double)iso_policy_batch(policy, UINT64_MAX, job->batch);
+    if (job->optimizer.kind == ISO_ADAM)
+        return 0.001;
+    return batch < 64 ? 0.05 * batch / 64 : 0.05;
+}
+
 int iso_job_finish(iso_job *job, iso_error *e)
 {
     if (!job->data.path[0])
@@ -112,16 +138,12 @@ int iso_job_finish(iso_job *job, iso_error *e)
     int r = finish_model(job, e);
     if (r)
         return r;
-    char sync[ISO_WORD_MAX + ISO_SYNC_MAX + 2];
-    iso_job checked; /* policy and parameters may have been written into the struct by hand */
-    snprintf(sync, sizeof sync, "%s:%s", job->policy, job->parameters);
-    r = iso_job_sync_set(&checked, sync, e);
-    if (r) {
-        iso_job_error_at(job, job->sync_at, e);
+    iso_policy_spec policy;
+    r = finish_policy(job, &policy, e);
+    if (r)
         return r;
-    }
     if (isnan(job->optimizer.learning_rate))
-        job->optimizer.learning_rate = job->optimizer.kind == ISO_ADAM ? 0.001 : 0.05;
+        job->optimizer.learning_rate = usual_rate(job, &policy);
     finish_name(job);
     return ISO_OK;
 }

@@ -56,7 +56,7 @@ const job_row iso_job_rows[] = {
     {"optimizer.name", JOB_CHOICE, 0, AT(optimizer.kind), 0, 0, 0, optimizer_words, "sgd",
      "how weights follow gradients"},
     {"optimizer.learning_rate", JOB_REAL, JOB_AUTO | JOB_ABOVE, AT(optimizer.learning_rate), 0, 1e30, 0, NULL, "auto",
-     "step size; auto: 0.05, adam 0.001"},
+     "step size; auto: 0.05 (batch below 64: 0.05*batch/64), adam 0.001"},
     {"optimizer.momentum", JOB_REAL, JOB_BELOW, AT(optimizer.momentum), 0, 1, 0, NULL, "0.9", "sgd and nesterov"},
     {"optimizer.beta1", JOB_REAL, JOB_BELOW, AT(optimizer.beta1), 0, 1, 0, NULL, "0.9", "adam: memory of the mean"},
     {"optimizer.beta2", JOB_REAL, JOB_BELOW, AT(optimizer.beta2), 0, 1, 0, NULL, "0.999", "adam: memory of the square"},

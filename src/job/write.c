@@ -326,15 +326,27 @@ static bool values_equal(const iso_job *a, const iso_job *b, const job_row *row)
 
 int iso_job_difference(const iso_job *before, const iso_job *now, iso_error *e)
 {
+    char list[4 * SHOWN_BYTES] = "";
+    size_t at = 0;
+    unsigned found = 0, shown = 0;
     for (uint32_t i = 0; i < iso_job_row_count; i++) {
         const job_row *row = &iso_job_rows[i];
         if (row->type == JOB_SECTION || row->flags & JOB_RESUME || values_equal(before, now, row))
             continue;
-        char old[SHOWN_BYTES], fresh[SHOWN_BYTES];
+        char old[SHOWN_BYTES], fresh[SHOWN_BYTES], one[3 * SHOWN_BYTES];
         show_value(old, before, row);
         show_value(fresh, now, row);
-        return iso_error_set(e, ISO_E_MISMATCH, "%s was %s in the run to resume and is %s now; only %s may change",
-                             row->path, old, fresh, "workers, checkpoint, out, throttle and engine");
+        int length = snprintf(one, sizeof one, "%s%s was %s in the run to resume and is %s now", found ? "; " : "",
+                              row->path, old, fresh);
+        if (at + (size_t)length < sizeof list) {
+            memcpy(list + at, one, (size_t)length + 1);
+            at += (size_t)length;
+            shown++;
+        }
+        found++;
     }
-    return ISO_OK;
+    if (!found)
+        return ISO_OK;
+    return iso_error_set(e, ISO_E_MISMATCH, "%s%s; only workers, checkpoint, out, throttle and engine may change", list,
+                         shown < found ? "; and more" : "");
 }

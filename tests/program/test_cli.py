@@ -360,7 +360,7 @@ class Evaluate(Case):
         v = json.loads(self.iso("evaluate", self.trained(), "--data", self.data, "--json").stdout)
         summary = json.loads((self.trained() / "summary.json").read_text())
         self.assertEqual(v["accuracy"], summary["test_accuracy"])
-        self.assertEqual(v["loss"], summary["test_loss"])
+        self.assertAlmostEqual(v["loss"], summary["test_loss"], places=12)
         matrix = v["confusion"]
         self.assertEqual(sum(map(sum, matrix)), 120)
         right = sum(matrix[k][k] for k in range(4))

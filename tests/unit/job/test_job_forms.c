@@ -126,6 +126,12 @@ static void open_values_are_resolved(void **state)
     assert_true(j.optimizer.learning_rate == 0.05);
     read_job(&j, "data: d\nmodel: lenet5\noptimizer: adam\n", NULL);
     assert_true(j.optimizer.learning_rate == 0.001);
+    read_job(&j, "data: d\nmodel: lenet5\nbatch: 32\n", NULL);
+    assert_true(j.optimizer.learning_rate == 0.025);
+    read_job(&j, "data: d\nmodel: lenet5\nsync: online\n", NULL);
+    assert_true(j.optimizer.learning_rate == 0.05 / 64);
+    read_job(&j, "data: d\nmodel: lenet5\nsync: cumulative\nbatch: 1\n", NULL);
+    assert_true(j.optimizer.learning_rate == 0.05);
     for (size_t i = 0; i < TEST_COUNT(names); i++) {
         iso_error e = {0};
         iso_job_default(&j);
@@ -394,6 +400,17 @@ static void a_resume_names_what_differs(void **state)
     read_job(&now, "data: d\nmodel: {preset: mlp, hidden: [6]}\n", NULL);
     assert_int_equal(iso_job_difference(&before, &now, &e), ISO_E_MISMATCH);
     test_expect_word(e.text, "model.hidden was [5] in the run to resume and is [6] now");
+    read_job(&before, "data: d\nmodel: lenet5\nbatch: 16\n", NULL); /* a key that follows another does not hide it */
+    read_job(&now, "data: d\nmodel: lenet5\nbatch: 32\n", NULL);
+    assert_int_equal(iso_job_difference(&before, &now, &e), ISO_E_MISMATCH);
+    test_expect_word(e.text, "optimizer.learning_rate was 0.0125");
+    test_expect_word(e.text, "batch was 16");
+    memset(now.data.path, 'x', sizeof now.data.path - 1); /* many and long ones fit the message */
+    memset(now.out, 'x', sizeof now.out - 1);
+    memset(now.data.test, 'x', sizeof now.data.test - 1);
+    memset(now.init, 'x', sizeof now.init - 1);
+    assert_int_equal(iso_job_difference(&before, &now, &e), ISO_E_MISMATCH);
+    test_expect_word(e.text, "and more; only workers");
 }
 
 static void the_network_follows_the_job(void **state)
