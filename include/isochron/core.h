@@ -470,9 +470,9 @@ ISO_API iso_coordinator *iso_coordinator_init(const iso_core_config *config, uin
  * is unchanged on an error. */
 ISO_API int iso_coordinator_resume(iso_coordinator *c, const void *state, size_t bytes, iso_error *e);
 
-/* Writes the state of the last round border (little-endian, versioned, crc32c); returns its bytes, 0 when capacity
- * is too small or an UPDATE is running (there is no border then). Always right when executing CHECKPOINT. Equal
- * states give equal bytes, but for scores. */
+/* Writes the state of the last round border (little-endian, versioned, crc32c); returns its bytes, 0 when capacity is
+ * too small, while an UPDATE is running (there is no border then) and after FAILED. Always right when executing
+ * CHECKPOINT. Equal states give equal bytes, but for learned speeds and measured times. */
 ISO_API size_t iso_coordinator_save(const iso_coordinator *c, void *out, size_t capacity);
 
 /* What a saved state says, without a coordinator. Errors: ISO_E_FORMAT. */

@@ -52,7 +52,7 @@ typedef struct node {
     double clean_overhead;        /* the same of answers that needed no repeat: slowly falling maximum */
     uint32_t patience;            /* doublings of the first wait before a repeat; grows while answers need repeats */
     uint32_t sums;                /* SUMs that counted */
-    uint32_t parked;              /* passes in a row it was too slow for */
+    uint32_t parked, probe_after; /* passes in a row it was too slow for; how many until it is tried again */
     uint64_t parked_key;
 
     /* figures */

@@ -8,7 +8,8 @@
 #include "base/assert.h"
 
 enum {
-    PROBE_PASSES = 32, /* a node too slow for the passes gets one unit after so many, to see whether it still is */
+    PROBE_PASSES = 32, /* a node too slow for the passes gets one unit after so many, to see whether it still is; */
+    PROBE_MOST = 4096, /* twice as many each time it was, since a probe holds up everybody */
     DOUBLINGS_MAX = 6  /* of the wait before a repeat */
 };
 
@@ -142,10 +143,14 @@ static uint32_t wanted(iso_coordinator *c, node *n)
         c->purpose == ISO_PASS_TRAIN ? c->config.policy.policy->units(&c->config.policy, &a) : iso_share_guided(&a);
     if (units > 0) {
         n->parked = 0;
+        n->probe_after = PROBE_PASSES;
     } else if (n->held == 0 && n->parked_key != c->key) {
         n->parked_key = c->key;
-        if (++n->parked >= PROBE_PASSES) {
+        if (n->probe_after == 0) /* its speed was told, it has never worked here */
+            n->probe_after = PROBE_PASSES;
+        if (++n->parked >= n->probe_after) {
             n->parked = 0;
+            n->probe_after = n->probe_after < PROBE_MOST ? 2 * n->probe_after : PROBE_MOST;
             units = 1;
         }
     }

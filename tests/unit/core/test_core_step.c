@@ -332,8 +332,8 @@ static void answers_count_once(void **state)
     close_desk(&d);
 }
 
-/* All nodes turn slower in the middle of a pass: against the speeds seen before each of them seems too slow for the last
- * unit, yet somebody must. */
+/* All nodes turn slower in the middle of a pass: against the speeds seen before each of them seems too slow for the
+ * last unit, yet somebody must. */
 static void when_all_turn_slow_somebody_works(void **state)
 {
     (void)state;
@@ -351,6 +351,26 @@ static void when_all_turn_slow_somebody_works(void **state)
         assert_true(sent(&d, ISO_FRAME_COLLECT)->to == i);
         assert_true((sent(&d, ISO_FRAME_WORK) != NULL) == (i == 2));
     }
+    close_desk(&d);
+}
+
+/* A speed that was told counts from the first pass on: a node known to be too slow is not even probed in it. */
+static void a_hint_is_taken(void **state)
+{
+    (void)state;
+    desk d;
+    iso_node_info info;
+    open_desk(&d);
+    d.config.nodes_first = 2;
+    start_desk(&d);
+    iso_coordinator_hint(d.c, 0, 1e6);
+    iso_coordinator_hint(d.c, 1, 1e3);
+    iso_coordinator_hint(d.c, 1, -5); /* no speed: ignored */
+    iso_coordinator_hint(d.c, 9, 1e3);
+    give_hello(&d, 1, 1);
+    give_hello(&d, 0, 1);
+    assert_true(sent(&d, ISO_FRAME_WORK)->to == 0);
+    assert_true(iso_coordinator_node(d.c, 1, &info) && info.holding == 0 && info.score > 999 && info.score < 1001);
     close_desk(&d);
 }
 
@@ -377,6 +397,8 @@ static void what_is_not_finite_ends_the_run(void **state)
         assert_non_null(strstr(e->text, "in round 1 (epoch 1, train)"));
         assert_null(only(&d, ISO_EFFECT_CHECKPOINT));
         assert_non_null(sent(&d, ISO_FRAME_BYE));
+        unsigned char room[512];
+        assert_true(iso_coordinator_save(d.c, room, sizeof room) == 0); /* no border belongs to these weights */
         give(&d, (iso_event){.kind = ISO_EVENT_STOP});
         give(&d, (iso_event){.kind = ISO_EVENT_CHECKPOINT_WANTED});
         assert_int_equal(d.fx.count, 0);
@@ -633,6 +655,7 @@ int main(void)
         cmocka_unit_test(wrong_totals_do_not_count),
         cmocka_unit_test(answers_count_once),
         cmocka_unit_test(when_all_turn_slow_somebody_works),
+        cmocka_unit_test(a_hint_is_taken),
         cmocka_unit_test(what_is_not_finite_ends_the_run),
         cmocka_unit_test(checkpoints_on_demand_and_stop),
         cmocka_unit_test(a_worker_computes_in_order_and_answers_again),
