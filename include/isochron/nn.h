@@ -181,7 +181,7 @@ ISO_API void iso_net_adopt(const iso_net *net, const float *published, float *w)
 typedef struct iso_unit_result {
     uint32_t samples, correct;
     int64_t loss;
-    int32_t bad_layer;            /* -1, or the first layer with a value that is not finite or beyond the grid */
+    int32_t bad_layer;            /* -1, or the layer where a value became not finite or too large for the grid */
 } iso_unit_result;
 
 /* Working memory of one unit in flight; belongs to one thread at a time. */

@@ -450,6 +450,7 @@ void iso_pass_gradient(iso_pass *p, const void *kept, bool all, uint64_t units, 
 {
     const iso_net *net = p->net;
     float limit = iso_gradient_limit(units);
+    bool known = r->bad_layer >= 0;
     for (uint32_t i = 0; i < p->stage_count; i++) {
         const stage *s = &p->stage[i];
         const iso_layer *l = s->layer;
@@ -463,7 +464,7 @@ void iso_pass_gradient(iso_pass *p, const void *kept, bool all, uint64_t units, 
                 good &= !q->count || net->kernels->grid_add(sum + q->offset, p->gradient + q->offset, q->values, limit);
             }
         }
-        if (!good && (r->bad_layer < 0 || (int32_t)l->index < r->bad_layer))
+        if (!good && !known) /* gradients go wrong from the back: the last layer is where it began */
             r->bad_layer = (int32_t)l->index;
     }
 }

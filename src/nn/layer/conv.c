@@ -97,7 +97,6 @@ static size_t saved_bytes(const iso_layer *l, uint32_t groups)
 static size_t scratch_bytes(const iso_layer *l, uint32_t groups)
 {
     (void)groups;
-    (void)groups;
     return iso_conv_scratch(&l->conv);
 }
 

@@ -4,54 +4,61 @@
 #include "nn/kernel/isa/isa.h"
 #include "nn/kernel/isa/tile.h"
 
+typedef void dense_tile(const tile_sum *, const tile_ends *);
+
 /* Tiles: as many accumulators as registers allow beside one row of b and one broadcast. */
+#define FORWARD(M, N) ISO_DEFINE_TILE(forward, M, N, s->a_row)
+#define DATA(M, N) ISO_DEFINE_TILE(data, M, N, 16)
 #if defined ISO_ISA_avx512
 #define FORWARD_ROWS 8
 #define FORWARD_COLUMNS 3
-ISO_DEFINE_TILE(8, 1)
-ISO_DEFINE_TILE(8, 2)
-ISO_DEFINE_TILE(8, 3)
-static void (*const forward_tiles[])(const tile_sum *, const tile_ends *) = {tile_8x1, tile_8x2, tile_8x3};
-ISO_DEFINE_TILE(24, 1)
-ISO_DEFINE_TILE(12, 2)
-ISO_DEFINE_TILE(1, 1)
-ISO_DEFINE_TILE(1, 2)
-ISO_DEFINE_TILE(1, 3)
 #define DATA_COLUMNS 3
+FORWARD(8, 1)
+FORWARD(8, 2)
+FORWARD(8, 3)
+DATA(24, 1)
+DATA(12, 2)
+DATA(8, 3)
+DATA(1, 1)
+DATA(1, 2)
+DATA(1, 3)
+static dense_tile *const forward_tiles[] = {forward_8x1, forward_8x2, forward_8x3};
+static dense_tile *const data_tiles[] = {data_24x1, data_12x2, data_8x3}, *const edge_tiles[] = {data_1x1, data_1x2, data_1x3};
 static const uint32_t data_rows[] = {24, 12, 8};
-static void (*const data_tiles[])(const tile_sum *, const tile_ends *) = {tile_24x1, tile_12x2, tile_8x3};
-static void (*const edge_tiles[])(const tile_sum *, const tile_ends *) = {tile_1x1, tile_1x2, tile_1x3};
 #elif defined ISO_ISA_avx2
 #define FORWARD_ROWS 4
 #define FORWARD_COLUMNS 3
-ISO_DEFINE_TILE(4, 1)
-ISO_DEFINE_TILE(4, 2)
-ISO_DEFINE_TILE(4, 3)
-static void (*const forward_tiles[])(const tile_sum *, const tile_ends *) = {tile_4x1, tile_4x2, tile_4x3};
-ISO_DEFINE_TILE(12, 1)
-ISO_DEFINE_TILE(6, 2)
-ISO_DEFINE_TILE(1, 1)
-ISO_DEFINE_TILE(1, 2)
 #define DATA_COLUMNS 2
+FORWARD(4, 1)
+FORWARD(4, 2)
+FORWARD(4, 3)
+DATA(12, 1)
+DATA(6, 2)
+DATA(1, 1)
+DATA(1, 2)
+static dense_tile *const forward_tiles[] = {forward_4x1, forward_4x2, forward_4x3};
+static dense_tile *const data_tiles[] = {data_12x1, data_6x2}, *const edge_tiles[] = {data_1x1, data_1x2};
 static const uint32_t data_rows[] = {12, 6};
-static void (*const data_tiles[])(const tile_sum *, const tile_ends *) = {tile_12x1, tile_6x2};
-static void (*const edge_tiles[])(const tile_sum *, const tile_ends *) = {tile_1x1, tile_1x2};
 #else
 #define FORWARD_ROWS 4
 #define FORWARD_COLUMNS 4
-ISO_DEFINE_TILE(4, 1)
-ISO_DEFINE_TILE(4, 2)
-ISO_DEFINE_TILE(4, 3)
-ISO_DEFINE_TILE(4, 4)
-static void (*const forward_tiles[])(const tile_sum *, const tile_ends *) = {tile_4x1, tile_4x2, tile_4x3, tile_4x4};
-ISO_DEFINE_TILE(1, 1)
-ISO_DEFINE_TILE(1, 2)
-ISO_DEFINE_TILE(1, 3)
-ISO_DEFINE_TILE(1, 4)
 #define DATA_COLUMNS 4
+FORWARD(4, 1)
+FORWARD(4, 2)
+FORWARD(4, 3)
+FORWARD(4, 4)
+DATA(4, 1)
+DATA(4, 2)
+DATA(4, 3)
+DATA(4, 4)
+DATA(1, 1)
+DATA(1, 2)
+DATA(1, 3)
+DATA(1, 4)
+static dense_tile *const forward_tiles[] = {forward_4x1, forward_4x2, forward_4x3, forward_4x4};
+static dense_tile *const data_tiles[] = {data_4x1, data_4x2, data_4x3, data_4x4};
+static dense_tile *const edge_tiles[] = {data_1x1, data_1x2, data_1x3, data_1x4};
 static const uint32_t data_rows[] = {4, 4, 4, 4};
-static void (*const data_tiles[])(const tile_sum *, const tile_ends *) = {tile_4x1, tile_4x2, tile_4x3, tile_4x4};
-static void (*const edge_tiles[])(const tile_sum *, const tile_ends *) = {tile_1x1, tile_1x2, tile_1x3, tile_1x4};
 #endif
 
 #define MOST_COLUMNS 4
@@ -98,7 +105,7 @@ void ISO_K(dense_forward)(const iso_dense *d, uint32_t n, float *y, const float 
 }
 
 /* Inputs [row, row + rows of the tile) of some lane registers: whole panels of outputs first, then the rest of the last one. */
-static void data_tile(const iso_dense *d, void (*tile)(const tile_sum *, const tile_ends *), size_t row, size_t columns,
+static void data_tile(const iso_dense *d, dense_tile *tile, size_t row, size_t columns,
                       const float *const *dy, float *const *lanes, const float *w)
 {
     static const float zeros[16] __attribute__((aligned(64)));
@@ -110,7 +117,7 @@ static void data_tile(const iso_dense *d, void (*tile)(const tile_sum *, const t
         b[v] = dy[v];
         to[v] = lanes[v] + row * 16;
     }
-    tile_sum sum = {.outer = panels, .n = 16, .a = w + row * 16, .a_row = 16, .ak = 1, .a_run = panel, .b = b, .bk = 16, .b_run = 256};
+    tile_sum sum = {.outer = panels, .n = 16, .a = w + row * 16, .ak = 1, .a_run = panel, .b = b, .bk = 16, .b_run = 256};
     tile_ends ends = {.from = from, .from_row = 0, .to = to, .to_row = 16};
     if (panels != 0)
         tile(&sum, &ends);

@@ -3,80 +3,81 @@
  * registers, go to the integer grid, and either join the sums or, with all units of the batch, become the step at once.
  */
 #include "nn/kernel/isa/isa.h"
+#include "nn/kernel/isa/repeat.h"
 #include "nn/kernel/isa/step.h"
-#include "nn/kernel/isa/tile.h"
 
-/* TILE inputs by 16 outputs; x rows are padded to 16, so that a tile may reach over the last input. */
+/* TILE inputs by PARTS registers of outputs; x rows are padded to 16, so that a tile may reach over the last input. */
 #if defined ISO_ISA_avx512
 #define TILE 16
-ISO_DEFINE_TILE(16, 1)
-#define tile_of tile_16x1
+#define ISO_G_ROWS ISO_ROWS_16
+#define ISO_G_COLUMNS ISO_COLUMNS_1
 #elif defined ISO_ISA_avx2
 #define TILE 4
-ISO_DEFINE_TILE(4, 2)
-#define tile_of tile_4x2
+#define ISO_G_ROWS ISO_ROWS_4
+#define ISO_G_COLUMNS ISO_COLUMNS_2
 #else
 #define TILE 4
-ISO_DEFINE_TILE(4, 4)
-#define tile_of tile_4x4
+#define ISO_G_ROWS ISO_ROWS_4
+#define ISO_G_COLUMNS ISO_COLUMNS_4
 #endif
 
-/* g [TILE][16] = the unit's gradient of inputs from `input` on and the outputs of `panel`. */
-static void unit_gradient(const iso_dense *d, uint32_t n, const iso_dense_unit *unit, size_t panel, size_t input, float *g)
+#define ISO_G_START(v, m) vf c##m##_##v = v_zero();
+#define ISO_G_LOAD(v, x_) vf col##v = v_load(dy + (v) * VL);
+#define ISO_G_FMA(v, m) c##m##_##v = v_fma(row##m, col##v, c##m##_##v);
+#define ISO_G_STORE(v, m) \
+    c##m##_##v = v_mul(c##m##_##v, v_set(GRID_SCALE)); \
+    squares = v_fma(c##m##_##v, c##m##_##v, squares); \
+    v_store(to + (m) * 16 + (v) * VL, c##m##_##v);
+#define ISO_G_ROW_START(m, x_) ISO_G_COLUMNS(ISO_G_START, m)
+#define ISO_G_ROW_FMA(m, x_) vf row##m = v_set(x[m]); ISO_G_COLUMNS(ISO_G_FMA, m)
+#define ISO_G_ROW_STORE(m, x_) ISO_G_COLUMNS(ISO_G_STORE, m)
+
+/* to [TILE][16]: the unit's gradient times GRID_SCALE of inputs from x[0] on and 16 outputs from dy[0] on; returns the sum of
+ * its squares. */
+static vf unit_gradient(size_t n, const float *x, size_t ldx, const float *dy, size_t ldy, float *to)
 {
-    static const float zeros[16] __attribute__((aligned(64)));
-    const float *b[ISO_PARTS], *from[ISO_PARTS];
-    float *to[ISO_PARTS];
-    for (size_t v = 0; v < ISO_PARTS; v++) {
-        b[v] = unit->dy + panel * 16 + v * VL;
-        from[v] = zeros;
-        to[v] = g + v * VL;
+    vf squares = v_zero();
+    ISO_G_ROWS(ISO_G_ROW_START, ~)
+    for (; n != 0; n--) {
+        ISO_G_COLUMNS(ISO_G_LOAD, ~)
+        ISO_G_ROWS(ISO_G_ROW_FMA, ~)
+        x += ldx;
+        dy += ldy;
     }
-    tile_sum sum = {.outer = 1, .n = n, .a = unit->x + input, .a_row = 1, .ak = d->ldx, .b = b, .bk = d->ldy};
-    tile_ends ends = {.from = from, .from_row = 0, .to = to, .to_row = 16};
-    tile_of(&sum, &ends);
+    ISO_G_ROWS(ISO_G_ROW_STORE, ~)
+    return squares;
 }
 
-/* The bias gradient of one panel. */
-static void unit_bias(const iso_dense *d, uint32_t n, const iso_dense_unit *unit, size_t panel, float *g)
+/* The same of the bias of one panel. */
+static vf unit_bias(size_t n, const float *dy, size_t ldy, float *to)
 {
+    vf squares = v_zero();
     for (size_t part = 0; part < 16; part += VL) {
         vf chain = v_zero();
-        const float *dy = unit->dy + panel * 16 + part;
-        for (uint32_t i = 0; i < n; i++)
-            chain = v_add(chain, v_load(dy + i * d->ldy));
-        v_store(g + part, chain);
+        for (size_t i = 0; i < n; i++)
+            chain = v_add(chain, v_load(dy + i * ldy + part));
+        chain = v_mul(chain, v_set(GRID_SCALE));
+        squares = v_fma(chain, chain, squares);
+        v_store(to + part, chain);
     }
+    return squares;
 }
 
 bool ISO_K(dense_gradient)(const iso_dense *d, uint32_t n, const iso_dense_unit *unit, int64_t *sum_w, int64_t *sum_b, float limit)
 {
     float g[TILE * 16] __attribute__((aligned(64)));
-    vm bad = m_none();
-    vf top = v_set(limit);
+    bool good = true;
     for (size_t panel = 0; panel * 16 < d->out; panel++) {
+        const float *dy = unit->dy + panel * 16;
         for (size_t input = 0; input < d->in; input += TILE) {
-            unit_gradient(d, n, unit, panel, input, g);
             size_t inputs = d->in - input < TILE ? d->in - input : TILE;
-            int64_t *to = sum_w + (panel * d->in + input) * 16;
-            for (size_t i = 0; i < inputs * 16; i += VL)
-                q_store(to + i, q_add(q_load(to + i), q_grid(v_load(g + i), top, &bad)));
+            vf squares = unit_gradient(n, unit->x + input, d->ldx, dy, d->ldy, g);
+            grid_take(sum_w + (panel * d->in + input) * 16, g, inputs * 16, squares, limit, &good);
         }
-        unit_bias(d, n, unit, panel, g);
-        for (size_t i = 0; i < 16; i += VL)
-            q_store(sum_b + panel * 16 + i, q_add(q_load(sum_b + panel * 16 + i), q_grid(v_load(g + i), top, &bad)));
+        vf squares = unit_bias(n, dy, d->ldy, g);
+        grid_take(sum_b + panel * 16, g, 16, squares, limit, &good);
     }
-    return !m_any(bad);
-}
-
-/* One step on `count` values from `at` on, whose gradients were summed in total. */
-ISO_INLINE void step_tile(const iso_step *s, size_t at, size_t count, float *w, float *const *state, const int64_t *total, vm *bad)
-{
-    for (size_t i = 0; i < count; i += VL) {
-        float *s0 = s->kind == ISO_ADAM || s->momentum != 0.0f ? state[0] + at + i : NULL;
-        float *s1 = s->kind == ISO_ADAM ? state[1] + at + i : NULL;
-        step_values(s, s->kind, w + at + i, s0, s1, q_load(total + i), bad);
-    }
+    return good;
 }
 
 bool ISO_K(dense_update)(const iso_dense *d, const iso_step *s, size_t begin, size_t end, uint32_t n, const iso_dense_unit *unit,
@@ -84,24 +85,22 @@ bool ISO_K(dense_update)(const iso_dense *d, const iso_step *s, size_t begin, si
 {
     float g[TILE * 16] __attribute__((aligned(64)));
     int64_t total[TILE * 16] __attribute__((aligned(64)));
-    vm bad = m_none();
-    vf top = v_set(limit);
+    bool good = true;
+    step_seen seen = step_seen_none();
     size_t row = begin / 16, last = end / 16; /* rows of 16 outputs: panel after panel, an input each */
     while (row < last) {
         size_t panel = row / d->in, input = row % d->in, count = d->in - input;
         count = count < TILE ? count : TILE;
         count = count < last - row ? count : last - row;
-        for (size_t i = 0; i < count * 16; i += VL)
-            q_store(total + i, take_sums(sum, sum_count, row * 16 + i));
+        memset(total, 0, sizeof total);
         for (uint32_t u = 0; u < units; u++) {
-            unit_gradient(d, n, unit + u, panel, input, g);
-            for (size_t i = 0; i < count * 16; i += VL)
-                q_store(total + i, q_add(q_load(total + i), q_grid(v_load(g + i), top, &bad)));
+            vf squares = unit_gradient(n, unit[u].x + input, d->ldx, unit[u].dy + panel * 16, d->ldy, g);
+            grid_take(total, g, count * 16, squares, limit, &good);
         }
-        step_tile(s, row * 16, count * 16, w, state, total, &bad);
+        step_run(s, row * 16, count * 16, w, state, total, sum, sum_count, &seen);
         row += count;
     }
-    return !m_any(bad);
+    return good && step_good(s, seen);
 }
 
 bool ISO_K(dense_update_bias)(const iso_dense *d, const iso_step *s, size_t begin, size_t end, uint32_t n,
@@ -110,17 +109,15 @@ bool ISO_K(dense_update_bias)(const iso_dense *d, const iso_step *s, size_t begi
 {
     float g[16] __attribute__((aligned(64)));
     int64_t total[16] __attribute__((aligned(64)));
-    vm bad = m_none();
-    vf top = v_set(limit);
+    bool good = true;
+    step_seen seen = step_seen_none();
     for (size_t at = begin; at < end; at += 16) {
-        for (size_t i = 0; i < 16; i += VL)
-            q_store(total + i, take_sums(sum, sum_count, at + i));
+        memset(total, 0, sizeof total);
         for (uint32_t u = 0; u < units; u++) {
-            unit_bias(d, n, unit + u, at / 16, g);
-            for (size_t i = 0; i < 16; i += VL)
-                q_store(total + i, q_add(q_load(total + i), q_grid(v_load(g + i), top, &bad)));
+            vf squares = unit_bias(n, unit[u].dy + at, d->ldy, g);
+            grid_take(total, g, 16, squares, limit, &good);
         }
-        step_tile(s, at, 16, w, state, total, &bad);
+        step_run(s, at, 16, w, state, total, sum, sum_count, &seen);
     }
-    return !m_any(bad);
+    return good && step_good(s, seen);
 }

@@ -16,19 +16,17 @@ ISO_INLINE vq q_load(const int64_t *p) { return (vq){_mm512_loadu_si512(p), _mm5
 ISO_INLINE void q_store(int64_t *p, vq x) { _mm512_storeu_si512(p, x.a); _mm512_storeu_si512(p + 8, x.b); }
 ISO_INLINE vq q_zero(void) { return (vq){_mm512_setzero_si512(), _mm512_setzero_si512()}; }
 ISO_INLINE vq q_add(vq x, vq y) { return (vq){_mm512_add_epi64(x.a, y.a), _mm512_add_epi64(x.b, y.b)}; }
-ISO_INLINE vq q_grid(vf g, vf limit, vm *bad)
+/* rint of VL floats below 2^62 */
+ISO_INLINE vq q_rint(const float *x)
 {
-    vm good = v_lt(v_abs(g), limit);
-    *bad = m_or(*bad, m_not(good));
-    __m512 x = _mm512_maskz_mul_ps(good, g, _mm512_set1_ps(0x1p40f));
-    return (vq){_mm512_cvtps_epi64(_mm512_castps512_ps256(x)), _mm512_cvtps_epi64(_mm512_extractf32x8_ps(x, 1))};
+    return (vq){_mm512_cvtps_epi64(_mm256_loadu_ps(x)), _mm512_cvtps_epi64(_mm256_loadu_ps(x + 8))};
 }
+ISO_INLINE vq q_rint_small(const float *x) { return q_rint(x); }
 ISO_INLINE vd d_from_q(vq x) { return (vd){_mm512_cvtepi64_pd(x.a), _mm512_cvtepi64_pd(x.b)}; }
-/* (float)(x * scale); |x| >= 2^62 marks bad */
-ISO_INLINE vf v_from_d(vd x, double scale, vm *bad)
+/* (float)(x * scale) */
+ISO_INLINE vf v_from_d(vd x, double scale)
 {
-    __m512d top = _mm512_set1_pd(0x1p62), s = _mm512_set1_pd(scale);
-    *bad |= (vm)(_mm512_cmp_pd_mask(_mm512_abs_pd(x.a), top, _CMP_NLT_UQ) | _mm512_cmp_pd_mask(_mm512_abs_pd(x.b), top, _CMP_NLT_UQ));
+    __m512d s = _mm512_set1_pd(scale);
     __m256 low = _mm512_cvtpd_ps(_mm512_mul_pd(x.a, s)), high = _mm512_cvtpd_ps(_mm512_mul_pd(x.b, s));
     return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
 }
@@ -50,27 +48,26 @@ ISO_INLINE void q_store(int64_t *p, vq x)
 ISO_INLINE vq q_zero(void) { return (vq){_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 ISO_INLINE vq q_add(vq x, vq y) { return (vq){_mm256_add_epi64(x.a, y.a), _mm256_add_epi64(x.b, y.b)}; }
 /* rint(x) for |x| < 2^51: adding 1.5 2^52 leaves the integer in the low bits. */
-ISO_INLINE __m256i q_rint(__m256d x)
+ISO_INLINE __m256i i64_small(__m256d x)
 {
     __m256d magic = _mm256_set1_pd(0x1.8p52);
     return _mm256_sub_epi64(_mm256_castpd_si256(_mm256_add_pd(x, magic)), _mm256_castpd_si256(magic));
 }
 /* rint(x) for |x| < 2^62: a multiple of 2^20 and a rest, each small enough. */
-ISO_INLINE __m256i q_rint_large(__m256d x)
+ISO_INLINE __m256i i64_large(__m256d x)
 {
     __m256d high = _mm256_round_pd(_mm256_mul_pd(x, _mm256_set1_pd(0x1p-20)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     __m256d low = _mm256_fnmadd_pd(high, _mm256_set1_pd(0x1p20), x);
-    return _mm256_add_epi64(_mm256_slli_epi64(q_rint(high), 20), q_rint(low));
+    return _mm256_add_epi64(_mm256_slli_epi64(i64_small(high), 20), i64_small(low));
 }
-ISO_INLINE vq q_grid(vf g, vf limit, vm *bad)
+/* rint of VL floats below 2^62, or below 2^51 */
+ISO_INLINE vq q_rint(const float *x)
 {
-    vm good = v_lt(v_abs(g), limit);
-    *bad = m_or(*bad, m_not(good));
-    __m256 x = _mm256_and_ps(good, _mm256_mul_ps(g, _mm256_set1_ps(0x1p40f)));
-    __m256d a = _mm256_cvtps_pd(_mm256_castps256_ps128(x)), b = _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1));
-    if (__builtin_expect(m_any(m_not(v_lt(v_abs(x), v_set(0x1p51f)))), 0))
-        return (vq){q_rint_large(a), q_rint_large(b)};
-    return (vq){q_rint(a), q_rint(b)};
+    return (vq){i64_large(_mm256_cvtps_pd(_mm_loadu_ps(x))), i64_large(_mm256_cvtps_pd(_mm_loadu_ps(x + 4)))};
+}
+ISO_INLINE vq q_rint_small(const float *x)
+{
+    return (vq){i64_small(_mm256_cvtps_pd(_mm_loadu_ps(x))), i64_small(_mm256_cvtps_pd(_mm_loadu_ps(x + 4)))};
 }
 /* int64 to double, rounded once: the upper 48 bits and the lower 16 are put into two doubles exactly, then added. */
 ISO_INLINE __m256d d_from_i64(__m256i x)
@@ -82,12 +79,9 @@ ISO_INLINE __m256d d_from_i64(__m256i x)
     return _mm256_add_pd(upper, _mm256_castsi256_pd(low));
 }
 ISO_INLINE vd d_from_q(vq x) { return (vd){d_from_i64(x.a), d_from_i64(x.b)}; }
-ISO_INLINE vf v_from_d(vd x, double scale, vm *bad)
+ISO_INLINE vf v_from_d(vd x, double scale)
 {
-    __m256d top = _mm256_set1_pd(0x1p62), s = _mm256_set1_pd(scale), sign = _mm256_set1_pd(-0.0);
-    __m256d far = _mm256_or_pd(_mm256_cmp_pd(_mm256_andnot_pd(sign, x.a), top, _CMP_NLT_UQ),
-                               _mm256_cmp_pd(_mm256_andnot_pd(sign, x.b), top, _CMP_NLT_UQ));
-    *bad = _mm256_or_ps(*bad, _mm256_castpd_ps(far));
+    __m256d s = _mm256_set1_pd(scale);
     __m128 low = _mm256_cvtpd_ps(_mm256_mul_pd(x.a, s)), high = _mm256_cvtpd_ps(_mm256_mul_pd(x.b, s));
     return _mm256_insertf128_ps(_mm256_castps128_ps256(low), high, 1);
 }
@@ -107,31 +101,59 @@ ISO_INLINE vq q_add(vq x, vq y)
     ISO_EACH(i) r.v[i] = (int64_t)((uint64_t)x.v[i] + (uint64_t)y.v[i]);
     return r;
 }
-ISO_INLINE vq q_grid(vf g, vf limit, vm *bad)
+/* rint of VL floats below 2^62. From 2^52 on a double is an integer already; below, adding and taking away 2^52 rounds to one,
+ * ties to even. */
+ISO_INLINE vq q_rint(const float *x)
 {
     vq r;
     ISO_EACH(i) {
-        bool good = __builtin_fabsf(g.v[i]) < limit.v[i];
-        bad->v[i] |= good ? 0 : -1;
-        double x = good ? (double)(g.v[i] * 0x1p40f) : 0.0;
-        /* From 2^52 on a double is an integer already; below, adding and taking away 2^52 rounds to one, ties to even. */
-        double magic = x < 0.0 ? -0x1p52 : 0x1p52;
-        r.v[i] = (int64_t)(__builtin_fabs(x) < 0x1p52 ? (x + magic) - magic : x);
+        double d = x[i], magic = d < 0.0 ? -0x1p52 : 0x1p52;
+        r.v[i] = (int64_t)(__builtin_fabs(d) < 0x1p52 ? (d + magic) - magic : d);
+    }
+    return r;
+}
+ISO_INLINE vq q_rint_small(const float *x)
+{
+    vq r;
+    ISO_EACH(i) {
+        double d = x[i];
+        r.v[i] = (int64_t)((d + 0x1.8p52) - 0x1.8p52);
     }
     return r;
 }
 ISO_INLINE vd d_from_q(vq x) { vd r; ISO_EACH(i) r.v[i] = (double)x.v[i]; return r; }
-ISO_INLINE vf v_from_d(vd x, double scale, vm *bad)
+ISO_INLINE vf v_from_d(vd x, double scale)
 {
     vf r;
-    ISO_EACH(i) {
-        bad->v[i] |= __builtin_fabs(x.v[i]) < 0x1p62 ? 0 : -1;
-        r.v[i] = (float)(x.v[i] * scale);
-    }
+    ISO_EACH(i) r.v[i] = (float)(x.v[i] * scale);
     return r;
 }
 #undef ISO_EACH
 
 #endif
+
+/* Values on their way to the grid are floats times GRID_SCALE (exact), in memory, with the sum of their squares a lane: one fma a
+ * register shows that all are small, NaN and infinity included, and only if it does not is each one looked at. */
+#define GRID_SCALE 0x1p40f
+
+/* sum[i] += rint(x[i]) for n values, n a multiple of VL. Values that are not below limit * GRID_SCALE count 0 and turn *good to
+ * false. */
+ISO_INLINE void grid_take(int64_t *sum, float *x, size_t n, vf squares, float limit, bool *good)
+{
+    float top = limit * GRID_SCALE, small = top < 0x1p51f ? top : 0x1p51f;
+    if (__builtin_expect(!m_any(m_not(v_lt(squares, v_set(small * small)))), 1)) {
+        for (size_t i = 0; i < n; i += VL)
+            q_store(sum + i, q_add(q_load(sum + i), q_rint_small(x + i)));
+        return;
+    }
+    for (size_t i = 0; i < n; i += VL) {
+        vf value = v_load(x + i);
+        vm fits = v_lt(v_abs(value), v_set(top));
+        if (m_any(m_not(fits)))
+            *good = false;
+        v_store(x + i, v_select(fits, value, v_zero()));
+        q_store(sum + i, q_add(q_load(sum + i), q_rint(x + i)));
+    }
+}
 
 #endif

@@ -31,15 +31,17 @@ ISO_INLINE vf largest(uint32_t classes, const float *z, vf *first)
 
 static bool add_losses(uint32_t n, const float *losses, const float *hits, int64_t *loss, uint32_t *correct)
 {
-    int64_t grid[16];
-    vm bad = m_none();
-    for (size_t part = 0; part < 16; part += VL)
-        q_store(grid + part, q_grid(v_load(losses + part), v_set(0x1p22f), &bad));
+    int64_t grid[16] = {0};
+    float scaled[16];
+    bool good = true;
+    for (size_t i = 0; i < 16; i++)
+        scaled[i] = losses[i] * GRID_SCALE;
+    grid_take(grid, scaled, 16, v_set(__builtin_inff()), 0x1p22f, &good);
     for (uint32_t i = 0; i < n; i++) {
         *loss += grid[i];
         *correct += hits[i] != 0.0f;
     }
-    return !m_any(bad);
+    return good;
 }
 
 bool ISO_K(cross_entropy)(uint32_t classes, uint32_t n, float *dz, const float *z, const int32_t *label, int64_t *loss,

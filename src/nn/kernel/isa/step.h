@@ -9,10 +9,26 @@
 
 ISO_INLINE vf v_flush_to(vf x, float least) { return v_select(v_lt(v_abs(x), v_set(least)), v_zero(), x); }
 
-/* w, state: this register's values. kind and whether there is decay are constants of the caller's loop. */
-ISO_INLINE void step_values(const iso_step *s, iso_optimizer_kind kind, float *w, float *state0, float *state1, vq sum, vm *bad)
+/* What a loop of steps has seen: the largest |gradient| and, by a NaN, whether a weight was not finite. */
+typedef struct step_seen {
+    vf largest, wrong;
+} step_seen;
+
+ISO_INLINE step_seen step_seen_none(void) { return (step_seen){v_zero(), v_zero()}; }
+
+/* True when all sums were below 2^62 and all weights are finite. */
+ISO_INLINE bool step_good(const iso_step *s, step_seen seen)
 {
-    vf g = v_from_d(d_from_q(sum), s->scale, bad), weight = v_load(w);
+    vm good = m_and(v_lt(seen.largest, v_set((float)(0x1p62 * s->scale))), v_lt(v_abs(seen.wrong), v_set(1.0f)));
+    return !m_any(m_not(good));
+}
+
+/* One register of values. kind is a constant of the caller's loop; state0 is NULL without momentum. */
+ISO_INLINE void step_values(const iso_step *s, iso_optimizer_kind kind, float *w, float *state0, float *state1, vq sum,
+                            step_seen *seen)
+{
+    vf g = v_from_d(d_from_q(sum), s->scale), weight = v_load(w);
+    seen->largest = v_max(v_abs(g), seen->largest);
     if (s->decay != 0.0f)
         g = v_fma(v_set(s->decay), weight, g);
     if (kind == ISO_ADAM) {
@@ -33,7 +49,7 @@ ISO_INLINE void step_values(const iso_step *s, iso_optimizer_kind kind, float *w
         weight = v_fma(v_set(-s->rate), direction, weight);
     }
     weight = v_flush_to(weight, 0x1p-100f);
-    *bad = m_or(*bad, m_not(v_lt(v_abs(weight), v_set(__builtin_inff()))));
+    seen->wrong = v_fma(weight, v_zero(), seen->wrong);
     v_store(w, weight);
 }
 
@@ -46,6 +62,29 @@ ISO_INLINE vq take_sums(int64_t *const *sum, uint32_t count, size_t at)
         q_store(sum[k] + at, q_zero());
     }
     return total;
+}
+
+/* n values from `at` on. sum_count arrays join `total` (NULL: nothing but them). */
+ISO_INLINE void step_run(const iso_step *s, size_t at, size_t n, float *w, float *const *state, const int64_t *total,
+                         int64_t *const *sum, uint32_t sum_count, step_seen *seen)
+{
+#define ISO_STEPS(KIND, STATE0, STATE1) \
+    for (size_t i = 0; i < n; i += VL) { \
+        vq all = take_sums(sum, sum_count, at + i); \
+        if (total != NULL) \
+            all = q_add(all, q_load(total + i)); \
+        step_values(s, KIND, w + at + i, STATE0, STATE1, all, seen); \
+    }
+    if (s->kind == ISO_ADAM) {
+        ISO_STEPS(ISO_ADAM, state[0] + at + i, state[1] + at + i)
+    } else if (s->momentum == 0.0f) {
+        ISO_STEPS(ISO_SGD, NULL, NULL)
+    } else if (s->kind == ISO_NESTEROV) {
+        ISO_STEPS(ISO_NESTEROV, state[0] + at + i, NULL)
+    } else {
+        ISO_STEPS(ISO_SGD, state[0] + at + i, NULL)
+    }
+#undef ISO_STEPS
 }
 
 #endif

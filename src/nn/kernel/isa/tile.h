@@ -39,13 +39,14 @@ typedef struct tile_ends {
 #define ISO_T_ROW_FMA(m, N) vf row##m = v_set(a[(m) * a_row]); ISO_COLUMNS_##N(ISO_T_FMA, m)
 #define ISO_T_ROW_CLOSE(m, N) ISO_COLUMNS_##N(ISO_T_CLOSE, m)
 
-#define ISO_DEFINE_TILE(M, N) \
-    static void tile_##M##x##N(const tile_sum *s, const tile_ends *e) \
+/* A_ROW: floats between rows of a; a constant where it is one, so that rows are displacements and not pointers. */
+#define ISO_DEFINE_TILE(NAME, M, N, A_ROW) \
+    static void NAME##_##M##x##N(const tile_sum *s, const tile_ends *e) \
     { \
         ISO_ROWS_##M(ISO_T_ROW_OPEN, N) \
         ISO_COLUMNS_##N(ISO_T_POINTER, ~) \
         const float *a = s->a; \
-        const size_t a_row = s->a_row, ak = s->ak, bk = s->bk, n = s->n; \
+        const size_t a_row = A_ROW, ak = s->ak, bk = s->bk, n = s->n; \
         const size_t a_skip = s->a_run - n * ak, b_skip = s->b_run - n * bk; \
         for (size_t run = s->outer; run != 0; run--) { \
             for (size_t k = n; k != 0; k--) { \

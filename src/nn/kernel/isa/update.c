@@ -6,28 +6,24 @@
 
 bool ISO_K(grid_add)(int64_t *sum, const float *g, size_t n, float limit)
 {
-    vm bad = m_none();
-    vf top = v_set(limit);
-    for (size_t i = 0; i < n; i += VL)
-        q_store(sum + i, q_add(q_load(sum + i), q_grid(v_load(g + i), top, &bad)));
-    return !m_any(bad);
+    float scaled[256] __attribute__((aligned(64)));
+    bool good = true;
+    for (size_t first = 0; first < n; first += 256) {
+        size_t count = n - first < 256 ? n - first : 256;
+        vf squares = v_zero();
+        for (size_t i = 0; i < count; i += VL) {
+            vf x = v_mul(v_load(g + first + i), v_set(GRID_SCALE));
+            squares = v_fma(x, x, squares);
+            v_store(scaled + i, x);
+        }
+        grid_take(sum + first, scaled, count, squares, limit, &good);
+    }
+    return good;
 }
-
-#define ISO_UPDATE(KIND, STATE0, STATE1) \
-    for (size_t i = 0; i < n; i += VL) \
-        step_values(s, KIND, w + i, STATE0, STATE1, take_sums(sum, sum_count, i), &bad);
 
 bool ISO_K(update)(const iso_step *s, size_t n, float *w, float *const *state, int64_t *const *sum, uint32_t sum_count)
 {
-    vm bad = m_none();
-    if (s->kind == ISO_ADAM) {
-        ISO_UPDATE(ISO_ADAM, state[0] + i, state[1] + i)
-    } else if (s->momentum == 0.0f) {
-        ISO_UPDATE(ISO_SGD, NULL, NULL)
-    } else if (s->kind == ISO_NESTEROV) {
-        ISO_UPDATE(ISO_NESTEROV, state[0] + i, NULL)
-    } else {
-        ISO_UPDATE(ISO_SGD, state[0] + i, NULL)
-    }
-    return !m_any(bad);
+    step_seen seen = step_seen_none();
+    step_run(s, 0, n, w, state, NULL, sum, sum_count, &seen);
+    return step_good(s, seen);
 }
