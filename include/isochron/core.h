@@ -53,8 +53,11 @@ typedef struct iso_wide {
     int64_t high;
 } iso_wide;
 
+/* a + b, modulo 2^128. Thread: any, as all functions of this section and the next. */
 ISO_API iso_wide iso_wide_add(iso_wide a, iso_wide b);
+/* a - b. */
 ISO_API iso_wide iso_wide_subtract(iso_wide a, iso_wide b);
+/* The same value, wide. */
 ISO_API iso_wide iso_wide_of(int64_t value);
 /* The value of a sum of losses: times 2^-ISO_GRID_BITS, correctly rounded to one double for sums below 2^93. */
 ISO_API double iso_wide_loss(iso_wide sum);
@@ -68,6 +71,7 @@ typedef struct iso_totals {
     int32_t bad_layer;
 } iso_totals;
 
+/* Nothing yet: zeros, bad_layer -1. */
 ISO_API void iso_totals_clear(iso_totals *t);
 /* Adds one unit's result / another total. bad_layer becomes the smaller one that is not -1. */
 ISO_API void iso_totals_add_unit(iso_totals *t, const iso_unit_result *r);
@@ -321,6 +325,7 @@ typedef enum iso_effect_kind {
     ISO_EFFECT_MAP(ISO_EFFECT_ENUM)
 #undef ISO_EFFECT_ENUM
 } iso_effect_kind;
+/* "send", "compute", ...; never NULL. */
 ISO_API const char *iso_effect_name(iso_effect_kind kind);
 
 typedef struct iso_round_result {
@@ -366,6 +371,7 @@ typedef enum iso_record_kind {
     ISO_RECORD_MAP(ISO_RECORD_ENUM)
 #undef ISO_RECORD_ENUM
 } iso_record_kind;
+/* "join", "return", ...; never NULL. */
 ISO_API const char *iso_record_name(iso_record_kind kind);
 
 typedef enum iso_refusal {
@@ -511,11 +517,13 @@ typedef struct iso_coordinator_view {
     uint64_t units, units_free, units_counted; /* of the present pass */
     int64_t wake;
 } iso_coordinator_view;
+/* Where the run stands. Cost O(1). */
 ISO_API void iso_coordinator_look(const iso_coordinator *c, iso_coordinator_view *out);
 
 typedef enum iso_node_state {
     ISO_NODE_ABSENT, ISO_NODE_LIVE, ISO_NODE_DEAD, ISO_NODE_LOST, ISO_NODE_LEFT
 } iso_node_state;
+/* "absent", "live", "dead", "lost", "left". */
 ISO_API const char *iso_node_state_name(iso_node_state state);
 
 typedef struct iso_node_info {
@@ -552,6 +560,7 @@ typedef struct iso_worker iso_worker;
 
 #define ISO_WORKER_EFFECTS_MAX 8u
 
+/* Bytes of a worker's memory. */
 ISO_API size_t iso_worker_bytes(void);
 /* Makes a worker in caller memory (aligned to ISO_ALIGN); copies config. */
 ISO_API iso_worker *iso_worker_init(const iso_worker_config *config, void *memory);
@@ -570,6 +579,7 @@ typedef struct iso_worker_view {
     uint64_t order;                      /* the running one */
     int64_t wake;
 } iso_worker_view;
+/* Where the worker stands. Cost O(1). */
 ISO_API void iso_worker_look(const iso_worker *w, iso_worker_view *out);
 
 #endif
