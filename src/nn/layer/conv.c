@@ -133,8 +133,7 @@ static void backward(const iso_layer *l, const iso_work *k)
     if (l->pooled) {
         k->kernels->conv_pool_backward(c, k->groups, k->dx, dw, db, k->x, k->dy, k->saved, w, k->scratch);
     } else {
-        if (l->act != ISO_ACT_NONE)
-            k->kernels->act_backward(l->act, l->slope, k->dy, k->dy, k->y, k->groups * c->y_group);
+        k->kernels->act_backward(l->act, l->slope, k->dy, k->dy, k->y, k->groups * c->y_group);
         k->kernels->conv_weights(c, k->groups, dw, db, k->x, k->dy);
         if (k->dx)
             k->kernels->conv_data(c, k->groups, k->dx, k->dy, w, k->scratch);

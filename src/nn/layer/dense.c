@@ -55,8 +55,7 @@ static void backward(const iso_layer *l, const iso_work *k)
     float *lanes = k->scratch;
     for (uint32_t g = 0; g < k->groups; g++)
         k->kernels->lanes_to_rows(k->kept_dy + g * ISO_LANES * d->ldy, d->ldy, k->dy + (size_t)g * d->out * ISO_LANES, d->out);
-    if (l->act != ISO_ACT_NONE)
-        k->kernels->act_backward(l->act, l->slope, k->kept_dy, k->kept_dy, k->y, k->groups * ISO_LANES * d->ldy);
+    k->kernels->act_backward(l->act, l->slope, k->kept_dy, k->kept_dy, k->y, k->groups * ISO_LANES * d->ldy);
     if (!k->dx)
         return;
     for (uint32_t g = 0; g < k->groups; g++)
