@@ -91,13 +91,31 @@ void iso_local_compute(worker *w, const iso_compute *c, iso_totals *totals)
     totals->busy = iso_clock_ns() - begun;
 }
 
-bool iso_local_update_slice(iso_local *l, iso_event *done)
+/* A slice that nobody has taken, this worker's own first; UINT32_MAX: none. */
+static uint32_t take_slice(const worker *w)
 {
+    iso_local *l = w->local;
     update_job *u = &l->update;
     if (!iso_local_update_waits(l))
-        return false;
-    uint32_t i = atomic_fetch_add(&u->next, 1);
-    if (i >= atomic_load(&u->count))
+        return UINT32_MAX;
+    uint32_t count = atomic_load_explicit(&u->count, memory_order_relaxed);
+    uint32_t home = (uint32_t)((uint64_t)w->id * count / l->config.workers);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t slice = (home + i) % count;
+        if (!atomic_load_explicit(&u->taken[slice], memory_order_relaxed) && !atomic_exchange(&u->taken[slice], true)) {
+            atomic_fetch_sub(&u->left, 1);
+            return slice;
+        }
+    }
+    return UINT32_MAX;
+}
+
+bool iso_local_update_slice(const worker *w, iso_event *done)
+{
+    iso_local *l = w->local;
+    update_job *u = &l->update;
+    uint32_t i = take_slice(w);
+    if (i == UINT32_MAX)
         return false;
     int64_t begun = iso_clock_ns();
     size_t begin = (size_t)u->begin[i], end = (size_t)u->end[i];

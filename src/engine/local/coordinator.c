@@ -192,11 +192,12 @@ static void update_publish(iso_local *l, uint32_t count)
 {
     if (l->ended)
         return;
-    l->current =
-        l->update
-            .buffer; /* read again when the last slice has been answered: the coordinator hands out nothing before */
+    /* read again when the last slice has been answered: the coordinator hands out nothing before */
+    l->current = l->update.buffer;
     atomic_store(&l->update.count, count);
-    atomic_store(&l->update.next, 0);
+    atomic_store(&l->update.left, count);
+    for (uint32_t i = 0; i < count; i++)
+        atomic_store_explicit(&l->update.taken[i], false, memory_order_release);
     for (uint32_t i = 0; i < l->config.workers; i++)
         iso_bell_ring(&l->worker[i].bell);
 }

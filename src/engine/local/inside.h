@@ -67,7 +67,8 @@ typedef struct worker {
     bool over;
 } worker;
 
-/* The optimiser's step of one round, cut into slices. Filled under the lock; slices are taken through `next`. */
+/* The optimiser's step of one round, cut into slices. Filled under the lock. A thread looks for a slice that nobody has taken from
+ * its own share on, so that the same weights and momentum stay in the same core's cache from round to round. */
 typedef struct update_job {
     iso_update what;
     const float *from;             /* copy the slice from here first; NULL: in place */
@@ -75,7 +76,9 @@ typedef struct update_job {
     int64_t **sum;                 /* [workers] */
     const void **kept;             /* [kept_capacity] */
     uint32_t buffer;               /* current after the step */
-    _Alignas(64) atomic_uint next, count;
+    atomic_bool *taken;            /* [slices]; false, with release, is what publishes a slice and all that is above */
+    _Alignas(64) atomic_uint left; /* slices not yet taken; counted up before they are published */
+    atomic_uint count;
 } update_job;
 
 struct iso_local {
@@ -148,15 +151,14 @@ bool iso_local_inbox_put(worker *w, const iso_frame *frame, const float *weights
 
 /* Units of an order into *totals, busy time included. */
 void iso_local_compute(worker *w, const iso_compute *c, iso_totals *totals);
-/* Takes and runs one slice of the update; false when there is none. */
-bool iso_local_update_slice(iso_local *l, iso_event *done);
+/* Takes and runs one slice of the update on worker w's thread; false when there is none. */
+bool iso_local_update_slice(const worker *w, iso_event *done);
 /* Denormal numbers become 0 in this thread. */
 void iso_local_flush_denormals(void);
 
 static inline bool iso_local_update_waits(iso_local *l)
 {
-    return atomic_load_explicit(&l->update.next, memory_order_relaxed) <
-           atomic_load_explicit(&l->update.count, memory_order_relaxed);
+    return atomic_load_explicit(&l->update.left, memory_order_acquire) != 0;
 }
 
 #endif

@@ -143,7 +143,8 @@ static int take_arrays(iso_local *l, iso_error *e)
                   (l->effects.item = iso_new(a, l->effects.capacity, sizeof(iso_effect))) &&
                   (u->order = iso_new(a, l->core.slices, sizeof *u->order)) &&
                   (u->begin = iso_new(a, l->core.slices, sizeof *u->begin)) &&
-                  (u->end = iso_new(a, l->core.slices, sizeof *u->end)) && (u->sum = iso_new(a, n, sizeof *u->sum)) &&
+                  (u->end = iso_new(a, l->core.slices, sizeof *u->end)) &&
+                  (u->taken = iso_new(a, l->core.slices, sizeof *u->taken)) && (u->sum = iso_new(a, n, sizeof *u->sum)) &&
                   (u->kept = iso_new(a, l->kept_capacity, sizeof *u->kept));
     for (uint32_t i = 0; enough && i < l->states; i++)
         enough = (l->state[i] = iso_new(a, l->values, sizeof(float))) != NULL;
@@ -224,6 +225,7 @@ void iso_local_free(iso_local *l)
     iso_free(l->alloc, l->update.order);
     iso_free(l->alloc, l->update.begin);
     iso_free(l->alloc, l->update.end);
+    iso_free(l->alloc, l->update.taken);
     iso_free(l->alloc, l->update.sum);
     iso_free(l->alloc, l->update.kept);
     iso_free(l->alloc, l->effects.item);

@@ -115,7 +115,7 @@ static void run_slices(worker *w)
 {
     iso_local *l = w->local;
     iso_event done;
-    while (iso_local_update_slice(l, &done)) {
+    while (iso_local_update_slice(w, &done)) {
         iso_local_lock(l);
         iso_local_step(l, &done);
         iso_local_unlock(l);
