@@ -83,7 +83,7 @@ static void affinity_counts(void **state)
     assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
     assert_int_equal(iso_affinity_cores(), CPU_COUNT(&before));
     CPU_ZERO(&one);
-    for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; i++)
+    for (size_t i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; i++)
         if (CPU_ISSET(i, &before))
             CPU_SET(i, &one);
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
