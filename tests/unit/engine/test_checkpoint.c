@@ -49,8 +49,8 @@ static void reader_init(reader *r)
     iso_error e;
     iso_bytes bytes;
     iso_dataset set;
-    uint64_t *rounds;
-    size_t count, size;
+    uint64_t *rounds = NULL;
+    size_t count = 0, size;
     char *images = scratch_read(scratch_path(data, "train-images-idx3-ubyte"), &size);
     bytes = (iso_bytes){.bytes = (const uint8_t *)images, .size = size};
     assert_int_equal(iso_data_read(&bytes, NULL, NULL, &set, &e), 0);
