@@ -376,10 +376,11 @@ static void add_window(const pool_call *call, const frame_sum *s)
         scatter(s, c->kernel_rows, call->s.frame, c->stride * call->width);
         return;
     }
+    void (*const *frames)(const frame_sum *, size_t) = c->kernel_rows == 3 ? frames_3 : frames_5;
     size_t total = ((c->kernel_columns + (size_t)c->stride) * c->channels + VL - 1) / VL;
     for (size_t v = 0; v < total; v += FRAME_REGISTERS) {
         size_t n = total - v < FRAME_REGISTERS ? total - v : FRAME_REGISTERS;
-        (c->kernel_rows == 3 ? frames_3 : frames_5)[n - 1](s, v * VL);
+        frames[n - 1](s, v * VL);
     }
 }
 
