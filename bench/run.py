@@ -105,7 +105,8 @@ def speed(a):
         best = max(("PyTorch eager", "PyTorch compiled"), key=lambda k: statistics.median(got[k]))
         lines += [f"## {net}, batch {batch}, 2 threads (PyTorch {t['torch']})", "", *HEADER]
         lines += [row(k, v) for k, v in got.items()]
-        lines += ["", f"**{pairwise(got['isochron'], got[best]):.2f} times** the better of the two ({best}), median of {a.repeat} pairs.", ""]
+        ratio = pairwise(got["isochron"], got[best])
+        lines += ["", f"**{ratio:.2f} times** the better of the two ({best}), median of {a.repeat} pairs.", ""]
     write("speed", "Training speed beside PyTorch", lines, a)
 
 
@@ -185,7 +186,8 @@ def accuracy(a):
         for seed in range(1, a.repeat + 1):
             with tempfile.TemporaryDirectory() as scratch:
                 out = pathlib.Path(scratch) / "run"
-                call(folder / "isochron", "train", ROOT / "examples" / f"{recipe}.yaml", "--data", data, "--seed", seed, "--out", out, "--quiet")
+                job = ROOT / "examples" / f"{recipe}.yaml"
+                call(folder / "isochron", "train", job, "--data", data, "--seed", seed, "--out", out, "--quiet")
                 s = json.loads((out / "summary.json").read_text())
             lines.append(f"| {recipe} | {seed} | {s['test_accuracy']:.4f} | {s['seconds']:.1f} | {s['samples_per_second']:,.0f} |")
     write("accuracy", "Accuracy of the recipes", lines, a)

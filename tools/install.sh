@@ -31,7 +31,7 @@ done
 as_root=
 if [ "$(id -u)" != 0 ]; then
     command -v sudo >/dev/null 2>&1 || {
-        echo "These packages are missing:$missing. Installing them needs root, and there is no sudo: run as root: apt-get install$missing" >&2
+        echo "Missing packages:$missing. There is no sudo here; run as root: apt-get install$missing" >&2
         exit 1
     }
     as_root="sudo"

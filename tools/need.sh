@@ -24,6 +24,6 @@ for section; do
     esac
 done
 [ -z "$lack" ] || {
-    echo "Missing:$lack. \`make deps\` installs what building needs, \`make test\` what the tests need (Debian; elsewhere their equivalents)." >&2
+    echo "Missing:$lack. \`make deps\` installs what building needs, \`make test\` also what the tests need." >&2
     exit 1
 }

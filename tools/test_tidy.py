@@ -31,7 +31,7 @@ class Finds(unittest.TestCase):
         self.assertEqual(len(self.faults(tidy.check_includes, src__core__a_DOT_c=HEAD + '#include "isochron/train.h"\n')), 1)
 
     def test_long_lines_tabs_missing_licence(self):
-        self.assertEqual(len(self.faults(tidy.check_lines, src__base__a_DOT_c=HEAD + "x" * 133 + "\n")), 1)
+        self.assertEqual(len(self.faults(tidy.check_lines, src__base__a_DOT_c=HEAD + "x" * 141 + "\n")), 1)
         self.assertEqual(len(self.faults(tidy.check_lines, src__base__a_DOT_c=HEAD + "\tint x;\n")), 1)
         self.assertEqual(len(self.faults(tidy.check_lines, src__base__a_DOT_c=HEAD + "int x; \n")), 1)
         self.assertEqual(len(self.faults(tidy.check_lines, src__base__a_DOT_c="int x;\n")), 1)

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-COLUMNS, SCRIPT_COLUMNS, FILE_LINES, FUNCTION_LINES = 132, 140, 1000, 70
+COLUMNS, FILE_LINES, FUNCTION_LINES = 140, 1000, 70
 
 # A folder may include from those named behind it (its own always).
 LAYERS = {
@@ -83,14 +83,13 @@ def check_lines(tree):
     """Columns, tabs, trailing blanks, file length, SPDX line."""
     for path, text in tree.text(*SOURCE):
         lines = text.splitlines()
-        most = COLUMNS if path.suffix in (".c", ".h") else SCRIPT_COLUMNS
         if len(lines) > FILE_LINES:
             yield f"{tree.name(path)}:{FILE_LINES}: {len(lines)} lines, at most {FILE_LINES}"
         if not any("SPDX-License-Identifier: Apache-2.0" in line for line in lines[:3]):
             yield f"{tree.name(path)}:1: no SPDX line"
         for number, line in enumerate(lines, 1):
-            if len(line) > most:
-                yield f"{tree.name(path)}:{number}: {len(line)} columns, at most {most}"
+            if len(line) > COLUMNS:
+                yield f"{tree.name(path)}:{number}: {len(line)} columns, at most {COLUMNS}"
             if "\t" in line:
                 yield f"{tree.name(path)}:{number}: a tab"
             if line != line.rstrip():

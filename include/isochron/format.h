@@ -61,6 +61,7 @@ ISO_API int iso_tensors_read(iso_tensors **out, const void *bytes, size_t size, 
                              iso_error *e);
 ISO_API void iso_tensors_free(iso_tensors *t);
 
+/* How many there are, the one at an index below that, and the one of a name. Views are valid as long as t. Any thread. */
 ISO_API uint32_t iso_tensors_count(const iso_tensors *t);
 ISO_API const iso_tensor_view *iso_tensors_at(const iso_tensors *t, uint32_t index); /* in the order of their bytes */
 ISO_API const iso_tensor_view *iso_tensors_find(const iso_tensors *t, const char *name); /* NULL when it is not there */

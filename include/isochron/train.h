@@ -122,6 +122,7 @@ typedef struct iso_train_options {
     const iso_alloc *alloc;         /* NULL: the process heap */
 } iso_train_options;
 
+/* Everything off, automatic or NULL. */
 ISO_API void iso_train_options_default(iso_train_options *o);
 
 /* ---- summary ------------------------------------------------------------------------------------------- */

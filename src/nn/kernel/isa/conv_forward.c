@@ -96,7 +96,7 @@ static void store_pixels(const conv_call *call, conv_sum *s, uint32_t filter, ui
 {
     const iso_conv *c = call->c;
     size_t pixels = (size_t)c->out_rows * c->out_columns;
-    conv_ends e = {.bias = first == 0 ? call->bias + filter : NULL, 
+    conv_ends e = {.bias = first == 0 ? call->bias + filter : NULL,
                    .part_plane = pixels * 16, .y_plane = pixels * 16, .relu = last && call->relu};
     size_t row = pixel / c->out_columns, column = pixel % c->out_columns;
     for (size_t p = 0; p < CONV_PIXELS; p++) {
