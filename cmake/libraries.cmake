@@ -26,7 +26,10 @@ foreach(kind static shared)
 endforeach()
 set(version_script ${CMAKE_SOURCE_DIR}/cmake/isochron.map)
 foreach(lib isochron_core_shared isochron_shared)
-    target_link_options(${lib} PRIVATE -Wl,--version-script=${version_script} -Wl,--no-undefined)
+    target_link_options(${lib} PRIVATE -Wl,--version-script=${version_script})
+    if(NOT ISO_SANITIZE AND NOT ISO_FUZZ)  # a sanitizer's functions come with the program
+        target_link_options(${lib} PRIVATE -Wl,--no-undefined)
+    endif()
     set_property(TARGET ${lib} APPEND PROPERTY LINK_DEPENDS ${version_script})
 endforeach()
 
