@@ -5,7 +5,7 @@ SHELL := /bin/sh
 .SUFFIXES:
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
-SECONDS_EACH ?= 60
+SECONDS ?= 60
 CTEST = ctest --output-on-failure --no-tests=error -j$(JOBS)
 CONFIGURE = cmake -G Ninja -S . -Wno-dev
 
@@ -42,7 +42,7 @@ clang: ## the same with clang
 	@ninja -C build-clang -j$(JOBS) all && cd build-clang && $(CTEST)
 
 asan: ## tests under the address and undefined behaviour sanitizers
-	@$(CONFIGURE) -B build-asan -DISO_TESTS=ON -DISO_SANITIZE=address,undefined > /dev/null
+	@CC=clang $(CONFIGURE) -B build-asan -DISO_TESTS=ON -DISO_SANITIZE=address,undefined > /dev/null
 	@ninja -C build-asan -j$(JOBS) all && cd build-asan && $(CTEST)
 
 ubsan: asan ## the same: both run at once
@@ -55,9 +55,9 @@ aarch64: ## the core for aarch64, its bits under qemu
 	@$(CONFIGURE) -B build-aarch64 -DISO_CORE_ONLY=ON -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake > /dev/null
 	@ninja -C build-aarch64 -j$(JOBS) && cd build-aarch64 && $(CTEST)
 
-fuzz: ## fuzz every target for SECONDS_EACH seconds (clang)
+fuzz: ## fuzz every target for SECONDS=60 seconds (clang)
 	@CC=clang $(CONFIGURE) -B build-fuzz -DISO_TESTS=ON -DISO_FUZZ=ON > /dev/null
-	@ninja -C build-fuzz -j$(JOBS) fuzzers && tools/fuzz.sh build-fuzz $(SECONDS_EACH)
+	@ninja -C build-fuzz -j$(JOBS) fuzzers && tools/fuzz.sh build-fuzz $(SECONDS)
 
 tidy: ## style, layers, symbols
 	@$(CONFIGURE) -B build -DISO_TESTS=ON > /dev/null && ninja -C build -j$(JOBS) all && cd build && $(CTEST) -R '^tidy'

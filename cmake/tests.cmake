@@ -57,6 +57,12 @@ iso_unit_tests(format base format)
 iso_unit_tests(job base nn ${kernel_parts} core job)
 iso_unit_tests(engine base nn ${kernel_parts} core data format job engine)
 
+# A test that must fail, so that a harness that notices nothing is noticed.
+add_executable(canary ${CMAKE_SOURCE_DIR}/tests/canary/canary.c)
+target_link_libraries(canary PRIVATE PkgConfig::CMOCKA)
+add_test(NAME canary COMMAND canary)
+set_tests_properties(canary PROPERTIES WILL_FAIL TRUE)
+
 # Fuzz targets: with the plain driver their corpora are ordinary tests.
 iso_objects(all_parts base nn ${kernel_parts} core data format job engine)
 file(GLOB fuzz_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/fuzz/fuzz_*.c)

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of style and structure: tidy.py ROOT [BUILD-FOLDER]. Prints FILE:LINE: what, exits 1 when there was anything.
 
-Standard library only. With a build folder it also looks at the object files' undefined symbols.
+Standard library only. With a build folder it also looks at symbols, exports, and whether everything is compiled and run.
 Each check is a function of check(tree) that yields messages; tools/test_tidy.py proves that every one of them finds a fault.
 """
+import ast
+import json
 import pathlib
 import re
 import subprocess
@@ -98,28 +100,49 @@ def check_lines(tree):
 
 def check_words(tree):
     """No open ends, no paths of one machine."""
-    bad = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|X" + r"XX)\b|(?<![\w.])/(wo" + r"rk|home|root)/")
-    for path, text in tree.text(*SOURCE, *PROSE):
+    bad = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|X" + r"XX|HA" + r"CK)\b|(?<![\w.}])/(wo" + r"rk|home|root|tm" + r"p)/|"
+                     r"https?://\S*(npm" + r"js|py" + r"pi|pythonhosted|maven|deb" + r"ian|crates)\S*")
+    for path, text in tree.text(*SOURCE, *PROSE, ""):
         for number, line in enumerate(text.splitlines(), 1):
             if bad.search(line):
                 yield f"{tree.name(path)}:{number}: {bad.search(line)[0]}"
 
 
+def blank(text):
+    """C text with comments, literals and preprocessor lines made blank; the lines stay where they are."""
+    keep_lines = lambda m: re.sub(r"[^\n]", " ", m[0])
+    text = re.sub(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", keep_lines, text, flags=re.S)
+    return re.sub(r"^[ ]*#(?:[^\n]*\\\n)*[^\n]*", keep_lines, text, flags=re.M)
+
+
 def functions(text):
-    """(first line, lines) of every function body: a brace in column 0 to its closing one in column 0."""
-    start = None
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.startswith("{"):
-            start = number
-        elif line.startswith("}") and start:
-            yield start, number - start - 1
-            start = None
+    """(line, lines between the braces) of every function body of C text: a block at file level behind a closing bracket."""
+    text = blank(text)
+    depth, body, before = 0, None, ""
+    for m in re.finditer(r"[{};]|[^\s{};]", text):
+        if m[0] == "{":
+            if depth == 0 and before == ")":
+                body = m.start()
+            depth += 1
+        elif m[0] == "}":
+            depth -= 1
+            if depth == 0 and body is not None:
+                yield text.count("\n", 0, body) + 1, max(0, text.count("\n", body, m.start()) - 1)
+                body = None
+        before = m[0]
+
+
+def python_functions(text):
+    """(line, lines) of every function or method of Python text."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.lineno, node.end_lineno - node.lineno
 
 
 def check_functions(tree):
-    """Functions stay short. Test tables and macros do not count: only bodies that begin with a brace in column 0."""
-    for path, text in tree.text(".c", ".h"):
-        for first, count in functions(text):
+    """Functions stay short."""
+    for path, text in tree.text(".c", ".h", ".py"):
+        for first, count in python_functions(text) if path.suffix == ".py" else functions(text):
             if count > FUNCTION_LINES:
                 yield f"{tree.name(path)}:{first}: a function of {count} lines, at most {FUNCTION_LINES}"
 
@@ -153,31 +176,86 @@ def check_names(tree):
             seen[key] = path
 
 
+def objects_of(tree, *targets):
+    return [p for t in targets for p in sorted((tree.build / "CMakeFiles" / f"{t}.dir").rglob("*.o"))]
+
+
 def check_symbols(tree):
-    """nn and core ask nothing of the outside but copying and exact arithmetic."""
+    """nn and core ask nothing of the outside but copying and exact arithmetic, and have no variables of their own."""
     if not tree.build:
         return
-    objects = [p for layer in ("iso_nn", "iso_core", "iso_kernel_scalar", "iso_kernel_avx2", "iso_kernel_avx512")
-               for p in (tree.build / "CMakeFiles" / f"{layer}.dir").rglob("*.o")]
+    objects = objects_of(tree, "iso_nn", "iso_core", "iso_kernel_scalar", "iso_kernel_avx2", "iso_kernel_avx512")
     if not objects:
         yield f"{tree.build}: no objects of nn and core: build first"
     for path in objects:
-        out = subprocess.run(["nm", "-u", str(path)], capture_output=True, text=True, check=True).stdout
-        for symbol in re.findall(r"\bU (\S+)", out):
-            if not PURE.match(symbol):
-                yield f"{path.name}: undefined symbol {symbol}: nn and core are pure"
+        # name|value|class|type|size|line|section
+        for line in subprocess.run(["nm", "-f", "sysv", str(path)], capture_output=True, text=True, check=True).stdout.splitlines():
+            field = [f.strip() for f in line.split("|")]
+            if len(field) != 7:
+                continue
+            if field[2] == "U" and not PURE.match(field[0]):
+                yield f"{path.name}: undefined symbol {field[0]}: nn and core are pure"
+            if re.match(r"\.(data|bss|tdata|tbss)(?!\.rel\.ro)|\*COM", field[6]):
+                yield f"{path.name}: {field[0]} is a variable: nn and core have none"
+
+
+def check_exports(tree):
+    """What the headers declare with ISO_API is what the library shows, name by name."""
+    library = tree.build and tree.build / "libisochron.so"
+    if not library or not library.exists():
+        return
+    text = "".join(blank(p.read_text()) for p in (tree.root / "include" / "isochron").glob("*.h"))
+    declared = set(re.findall(r"^ISO_API\b[^;(]*?\b(\w+)\s*\(", text, re.M))
+    out = subprocess.run(["nm", "-D", "--defined-only", str(library)], capture_output=True, text=True, check=True).stdout
+    shown = {name for kind, name in re.findall(r"\b([A-Z]) (\w+)@", out) if kind != "A"}
+    for name in sorted(declared - shown):
+        yield f"libisochron.so: {name} is declared but not there"
+    for name in sorted(shown - declared):
+        yield f"libisochron.so: {name} is there but not declared in include/isochron"
 
 
 def check_headers(tree):
-    """Each public header compiles alone."""
-    for path in sorted((tree.root / "include" / "isochron").glob("*.h")):
-        r = subprocess.run(["cc", "-std=c11", "-fsyntax-only", "-x", "c", "-I", str(tree.root / "include"), str(path)],
+    """Each header compiles alone."""
+    headers = [p for p in tree.files if p.suffix == ".h" and p.relative_to(tree.root).parts[0] in ("include", "src")]
+    for path in headers:
+        r = subprocess.run(["cc", "-std=c11", "-fsyntax-only", "-D_GNU_SOURCE", "-DISO_ISA=scalar", "-DISO_ISA_scalar=1", "-x", "c",
+                            "-I", str(tree.root / "include"), "-I", str(tree.root / "src"), str(path)],
                            capture_output=True, text=True)
         if r.returncode:
             yield f"{tree.name(path)}:1: does not compile alone: {r.stderr.splitlines()[0]}"
 
 
-CHECKS = [check_includes, check_lines, check_words, check_functions, check_documented, check_names, check_symbols, check_headers]
+def check_built(tree):
+    """Every C file of the tree is compiled: those of src once (kernels once an instruction set), tests and fuzz targets too; every
+    one that is a test is known to CTest."""
+    commands = tree.build and tree.build / "compile_commands.json"
+    if not commands or not commands.exists():
+        return
+    times = {}
+    for entry in json.loads(commands.read_text()):
+        times[entry["file"]] = times.get(entry["file"], 0) + 1
+    listed = subprocess.run(["ctest", "--test-dir", str(tree.build), "--show-only=json-v1"], capture_output=True, text=True)
+    known = "\n".join(" ".join(t.get("command", [])) for t in json.loads(listed.stdout)["tests"])
+    for path in tree.files:
+        parts = path.relative_to(tree.root).parts
+        count = times.get(str(path.resolve()), 0)
+        if path.suffix == ".c" and parts[0] in ("src", "tests", "fuzz"):
+            if count == 0:
+                yield f"{tree.name(path)}:1: nothing compiles this file"
+            if parts[0] == "src" and "isa" not in parts and count > 1:
+                yield f"{tree.name(path)}:1: compiled {count} times"
+        if parts[0] == "tests" and parts[1] in ("unit", "program", "build", "canary", "same") and path.suffix in (".c", ".py", ".sh"):
+            command = path.stem if path.suffix == ".c" else path.name
+            if not re.search(rf"/{re.escape(command)}\b", known) and path.name not in ("small_data.py",):
+                yield f"{tree.name(path)}:1: no test runs this file"
+        if parts[0] == "fuzz" and path.suffix == ".c" and path.stem.startswith("fuzz_"):
+            corpus = tree.root / "fuzz" / "corpus" / path.stem[5:]
+            if not corpus.is_dir() or not any(corpus.iterdir()):
+                yield f"{tree.name(path)}:1: no corpus in {tree.name(corpus)}"
+
+
+CHECKS = [check_includes, check_lines, check_words, check_functions, check_documented, check_names, check_symbols, check_exports,
+          check_headers, check_built]
 
 
 def main():

@@ -51,4 +51,11 @@ ISO_API int iso_error_set(iso_error *e, int code, const char *format, ...) ISO_P
 /* Puts "prefix" before the text already in *e, for example the file it happened in; returns e->code (0 when e is NULL). */
 ISO_API int iso_error_prefix(iso_error *e, const char *format, ...) ISO_PRINTF(2, 3);
 
+/* Called when an invariant of the library is broken (never for bad input): a fault of the library itself. */
+typedef void (*iso_assert_handler)(const char *condition, const char *file, int line);
+
+/* Installs a handler, NULL for the default, which writes one line to standard error and aborts; returns the one before. A host
+ * that must not die (a JVM) installs its own: it may leave by longjmp; if it returns, the process aborts. Thread: any. */
+ISO_API iso_assert_handler iso_assert_set_handler(iso_assert_handler handler);
+
 #endif
