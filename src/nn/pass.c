@@ -243,16 +243,21 @@ static void input_rows(iso_pass *p, float *rows)
     memset(rows + p->n * ld, 0, (p->groups * ISO_LANES - p->n) * ld * sizeof(float));
 }
 
-/* Straight into the border when the first layer wants one; by way of plain lanes when every column has its own scale. */
+/* Straight into the border when the first layer wants one; by way of plain lanes when every column has its own scale, or when a
+ * flatten before that layer has made another shape of the samples. */
 static void input_lanes(iso_pass *p, const iso_layer *first, float *x)
 {
     const iso_kernels *k = p->net->kernels;
     iso_shape s = p->net->input;
-    bool columns = p->type == COLUMNS, detour = columns && has_border(first);
-    iso_conv c = {.channels = s.c, .rows = s.h, .columns = s.w, .pad_rows = first->conv.pad_rows,
-                  .pad_columns = first->conv.pad_columns};
+    bool columns = p->type == COLUMNS, reshaped = s.c != first->in.c || s.h != first->in.h;
+    bool detour = has_border(first) && (columns || reshaped);
+    iso_conv c = {.channels = s.c, .rows = s.h, .columns = s.w};
     if (columns)
         c = (iso_conv){.channels = (uint32_t)iso_shape_values(s), .rows = 1, .columns = 1};
+    if (!detour) {
+        c.pad_rows = first->conv.pad_rows;
+        c.pad_columns = first->conv.pad_columns;
+    }
     size_t group = columns ? iso_shape_values(s) * ISO_LANES : border_floats(first, 1);
     for (uint32_t g = 0; g < p->groups; g++) {
         uint32_t left = p->n > g * ISO_LANES ? p->n - g * ISO_LANES : 0, n = left < ISO_LANES ? left : ISO_LANES;

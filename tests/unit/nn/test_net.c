@@ -205,6 +205,30 @@ static void every_instruction_set(void **state)
     assert_int_equal(iso_isa_parse("sse", &parsed), ISO_E_ARGUMENT);
 }
 
+/* A flatten in front changes the shape alone: a padded convolution behind it sees what it sees of samples that come flat. */
+static void a_border_behind_a_flatten(void **state)
+{
+    (void)state;
+    static const char *const after[] = {"conv 5 3 1 1,tanh,flatten,dense 4", "conv 6 1 2 2,flatten,dense 4", "conv 3 2 1 1,max_pool 2,flatten,dense 4"};
+    for (size_t i = 0; i < TEST_COUNT(after); i++) {
+        char text[128];
+        snprintf(text, sizeof text, "flatten,%s", after[i]);
+        iso_model model[2] = {nn_model(text, ISO_LOSS_CROSS_ENTROPY), nn_model(after[i], ISO_LOSS_CROSS_ENTROPY)};
+        static const iso_shape shape[2] = {{2, 3, 4}, {24, 1, 1}};
+        nn_bench b[2];
+        for (int flat = 0; flat < 2; flat++)
+            nn_bench_open(&b[flat], &model[flat], shape[flat], 4, ISO_ISA_AUTO, 32, 21);
+        size_t values = iso_net_values(b[0].net);
+        assert_int_equal(values, iso_net_values(b[1].net));
+        memcpy(b[1].w, b[0].w, values * sizeof(float)); /* the first weights follow the number of the layer */
+        iso_unit_result r[2] = {nn_bench_gradient(&b[0]), nn_bench_gradient(&b[1])};
+        assert_true(r[0].loss == r[1].loss && r[0].loss > 0);
+        assert_memory_equal(b[0].sum, b[1].sum, values * sizeof(int64_t));
+        nn_bench_close(&b[0]);
+        nn_bench_close(&b[1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +240,7 @@ int main(void)
         cmocka_unit_test(memory_that_runs_out),
         cmocka_unit_test(presets_refuse_what_they_do_not_know),
         cmocka_unit_test(every_instruction_set),
+        cmocka_unit_test(a_border_behind_a_flatten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
