@@ -38,10 +38,10 @@ def cpu():
     return f"{name} (model {model[1] if model else '?'}), {len(os.sched_getaffinity(0))} cores"
 
 
-def build(compiler="gcc", *targets):
+def build(compiler="gcc", *targets, source=ROOT, folder=None):
     """The path of a release build of this compiler, tests left out."""
-    folder = BUILD / compiler
-    call("cmake", "-G", "Ninja", "-S", ROOT, "-B", folder, "-DISO_TESTS=OFF", f"-DCMAKE_C_COMPILER={compiler}")
+    folder = folder or BUILD / compiler
+    call("cmake", "-G", "Ninja", "-S", source, "-B", folder, "-DISO_TESTS=OFF", f"-DCMAKE_C_COMPILER={compiler}")
     call("ninja", "-C", folder, "isochron", *targets)
     return folder
 
@@ -140,9 +140,14 @@ def workers(a):
 
 
 def sums(a):
-    """Exact integer sums beside float sums, units of 32: bench/sums.c, one core."""
-    folder = build("gcc", "bench_sums")
-    write("sums", "Exact integer sums beside float sums", call(folder / "bench_sums", a.repeat).splitlines(), a)
+    """Exact integer sums beside plain float sums, units of 32: a copy of the sources with float sums (bench/float_sums.py)."""
+    exact, copy = build(), BUILD / "float_sums"
+    call(ROOT / "bench" / "float_sums.py", copy)
+    plain = build(source=copy, folder=BUILD / "gcc_float_sums")
+    sides(a, "sums", "Exact integer sums beside plain float sums", {
+        "float sums": lambda net, batch: ours(plain, net, batch, 6, "--set", "unit=32")["samples_per_second"],
+        "integer sums": lambda net, batch: ours(exact, net, batch, 6, "--set", "unit=32")["samples_per_second"]},
+        "Float sums are **{:.3f} times** integer sums: what exactness costs.")
 
 
 def memory(a):
@@ -196,7 +201,10 @@ def accuracy(a):
 def kernels(a):
     """Convolution and dense kernels beside oneDNN's, one core: bench/kernels."""
     folder = build("gcc", "bench_kernels")
-    write("kernels", "Kernels beside oneDNN", call(folder / "bench_kernels", env={**os.environ, "OMP_NUM_THREADS": "1"}).splitlines(), a)
+    alone = {**os.environ, "OMP_NUM_THREADS": "1"}
+    tables = [call(folder / "bench_kernels", "auto", unit, env=alone) for unit in (16, 32)]
+    write("kernels", "Kernels beside oneDNN", ["Shares are of the peak measured by a loop of fused multiply-adds in registers.", "",
+                                               *(f"```\n{t}```\n" for t in tables)], a)
 
 
 WHAT = {f.__name__: f for f in (speed, compilers, workers, sums, memory, accuracy, kernels)}
