@@ -47,7 +47,7 @@ typedef struct tile_ends {
         ISO_COLUMNS_##N(ISO_T_POINTER, ~) \
         const float *a = s->a; \
         const size_t a_row = A_ROW, ak = s->ak, bk = s->bk, n = s->n; \
-        const size_t a_skip = s->a_run - n * ak, b_skip = s->b_run - n * bk; \
+        const ptrdiff_t a_skip = (ptrdiff_t)(s->a_run - n * ak), b_skip = (ptrdiff_t)(s->b_run - n * bk); \
         for (size_t run = s->outer; run != 0; run--) { \
             for (size_t k = n; k != 0; k--) { \
                 ISO_COLUMNS_##N(ISO_T_LOAD, ~) \
