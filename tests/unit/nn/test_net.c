@@ -209,7 +209,8 @@ static void every_instruction_set(void **state)
 static void a_border_behind_a_flatten(void **state)
 {
     (void)state;
-    static const char *const after[] = {"conv 5 3 1 1,tanh,flatten,dense 4", "conv 6 1 2 2,flatten,dense 4", "conv 3 2 1 1,max_pool 2,flatten,dense 4"};
+    static const char *const after[] = {"conv 5 3 1 1,tanh,flatten,dense 4", "conv 6 1 2 2,flatten,dense 4",
+                                        "conv 3 2 1 1,max_pool 2,flatten,dense 4"};
     for (size_t i = 0; i < TEST_COUNT(after); i++) {
         char text[128];
         snprintf(text, sizeof text, "flatten,%s", after[i]);
@@ -229,6 +230,34 @@ static void a_border_behind_a_flatten(void **state)
     }
 }
 
+/* The losses of a full unit never wrap round: up to the limit they add up exactly, from there on the layer is named. */
+static void losses_end_at_a_limit(void **state)
+{
+    (void)state;
+    static const struct { float bias; bool good; } rows[] = {{10, true}, {300, true}, {361, true}, {363, false}, {1000, false}, {2890, false}, {1e19f, false}};
+    iso_model model = nn_model("dense 2", ISO_LOSS_MSE);
+    for (iso_isa isa = ISO_ISA_SCALAR; isa <= ISO_ISA_AVX512; isa++) {
+        if (!iso_isa_supported(isa))
+            continue;
+        for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+            nn_bench b;
+            iso_unit_result r;
+            nn_bench_open(&b, &model, (iso_shape){3, 1, 1}, 2, isa, 64, 64);
+            float published[8] = {0, 0, 0, 0, 0, 0, rows[i].bias, 0};
+            assert_int_equal(iso_net_parameters(b.net), 8);
+            iso_net_adopt(b.net, published, b.w);
+            for (uint32_t n = 0; n < b.n; n++)
+                b.label[n] = 1;
+            iso_pass_load_f32(b.pass, b.n, b.sample, b.scale, b.shift);
+            iso_pass_evaluate(b.pass, b.w, b.label, &r);
+            assert_int_equal(r.bad_layer, rows[i].good ? -1 : 0);
+            if (rows[i].good) /* 1/2 bias^2 + 1/2 a sample, exact in float */
+                assert_true((double)r.loss * 0x1p-40 == 64 * 0.5 * ((double)rows[i].bias * (double)rows[i].bias + 1));
+            nn_bench_close(&b);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +270,7 @@ int main(void)
         cmocka_unit_test(presets_refuse_what_they_do_not_know),
         cmocka_unit_test(every_instruction_set),
         cmocka_unit_test(a_border_behind_a_flatten),
+        cmocka_unit_test(losses_end_at_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
