@@ -177,7 +177,8 @@ ISO_API void iso_net_adopt(const iso_net *net, const float *published, float *w)
 
 /* ---- one computing unit ------------------------------------------------------------------------------------------------- */
 
-/* What one unit gave. loss is the sum over its samples on the grid 2^-40. */
+/* What one unit gave. loss is the sum over its samples on the grid 2^-40; a sample whose loss is 2^16 or more counts as too
+ * large for it. */
 typedef struct iso_unit_result {
     uint32_t samples, correct;
     int64_t loss;

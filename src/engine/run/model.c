@@ -9,6 +9,7 @@
 #include "engine/run/card.h"
 #include "engine/run/folder.h"
 #include "engine/run/model.h"
+#include "isochron/core.h"
 
 struct iso_trained {
     iso_card card;
@@ -298,14 +299,14 @@ int iso_evaluate(const iso_trained *m, const iso_dataset *data, const atomic_int
     if (!out->confusion || !out->score)
         result =
             iso_error_set(e, ISO_E_NOMEM, "no memory for a confusion matrix of %" PRIu32 " classes", out->classes);
-    int64_t loss = 0;
+    iso_wide loss = {0, 0};
     for (uint64_t first = 0; result == 0 && first < data->count; first += r.unit) {
         uint32_t n = data->count - first < r.unit ? (uint32_t)(data->count - first) : r.unit;
         iso_unit_result unit;
         runner_load(&r, first, n);
         iso_pass_evaluate(r.pass, m->weights, data->labels + first, &unit);
         iso_pass_predict(r.pass, m->weights, r.out);
-        loss += unit.loss;
+        loss = iso_wide_add(loss, iso_wide_of(unit.loss));
         out->correct += unit.correct;
         for (uint32_t i = 0; i < n; i++)
             out->confusion[(size_t)data->labels[first + i] * out->classes +
@@ -323,7 +324,7 @@ int iso_evaluate(const iso_trained *m, const iso_dataset *data, const atomic_int
         return result;
     }
     out->samples = data->count;
-    out->loss = ldexp((double)loss, -ISO_GRID_BITS) / (double)data->count;
+    out->loss = iso_wide_loss(loss) / (double)data->count;
     out->accuracy = (double)out->correct / (double)data->count;
     score(m, out);
     return 0;

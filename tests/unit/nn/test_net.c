@@ -236,9 +236,7 @@ static void losses_end_at_a_limit(void **state)
     (void)state;
     static const struct { float bias; bool good; } rows[] = {{10, true}, {300, true}, {361, true}, {363, false}, {1000, false}, {2890, false}, {1e19f, false}};
     iso_model model = nn_model("dense 2", ISO_LOSS_MSE);
-    for (iso_isa isa = ISO_ISA_SCALAR; isa <= ISO_ISA_AVX512; isa++) {
-        if (!iso_isa_supported(isa))
-            continue;
+    for (iso_isa isa = ISO_ISA_SCALAR; isa <= iso_isa_best(); isa++) {
         for (size_t i = 0; i < TEST_COUNT(rows); i++) {
             nn_bench b;
             iso_unit_result r;

@@ -29,6 +29,9 @@ ISO_INLINE vf largest(uint32_t classes, const float *z, vf *first)
     return best;
 }
 
+/* The loss of a sample ends here, far beyond any that learns, so that 64 of them, a unit's, stay below 2^62 on the grid. */
+#define LOSS_LIMIT 0x1p16f
+
 static bool add_losses(uint32_t n, const float *losses, const float *hits, int64_t *loss, uint32_t *correct)
 {
     int64_t grid[16] = {0};
@@ -36,7 +39,7 @@ static bool add_losses(uint32_t n, const float *losses, const float *hits, int64
     bool good = true;
     for (size_t i = 0; i < 16; i++)
         scaled[i] = losses[i] * GRID_SCALE;
-    grid_take(grid, scaled, 16, v_set(__builtin_inff()), 0x1p22f, &good);
+    grid_take(grid, scaled, 16, v_set(__builtin_inff()), LOSS_LIMIT, &good);
     for (uint32_t i = 0; i < n; i++) {
         *loss += grid[i];
         *correct += hits[i] != 0.0f;
