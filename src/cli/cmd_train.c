@@ -110,8 +110,14 @@ static int explain(int code, const iso_error *e, const iso_job *job, bool quiet)
     int number = atomic_load(&cli_stop);
     if (code != ISO_E_INTERRUPTED || !number)
         return cli_failed(code, e);
-    if (!quiet && number != SIGPIPE)
+    char path[ISO_PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/job.yaml", job->out);
+    if (quiet || number == SIGPIPE)
+        return 128 + number;
+    if (iso_path_kind_of(path) == ISO_PATH_FILE)
         fprintf(stderr, "stopped by signal %d; go on with: isochron train --resume --out %s\n", number, job->out);
+    else
+        fprintf(stderr, "stopped by signal %d before the training began\n", number);
     return 128 + number;
 }
 

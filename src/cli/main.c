@@ -54,6 +54,7 @@ static int run_command(const cli_command *c, int argc, char **argv)
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN); /* a reader that has gone is an error of the write: output.h */
+    signal(SIGXFSZ, SIG_IGN); /* so is a file beyond `ulimit -f`: it is told with its path, and nothing half is left */
     int status = 2;
     if (argc < 2) {
         char *none[] = {NULL};

@@ -31,7 +31,7 @@ static int open_data(cli_plan *p, iso_error *e)
 {
     const iso_job_data *d = &p->job->data;
     iso_data_source source = {d->path, or_null(d->test), or_null(d->labels), or_null(d->validation_path),
-                              or_null(d->format)};
+                              or_null(d->format), NULL};
     int r = iso_data_open(&source, NULL, &p->data, e);
     if (r) {
         iso_job_error_at(p->job, p->job->path_at, e);

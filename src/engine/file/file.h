@@ -3,6 +3,7 @@
 #ifndef ISO_ENGINE_FILE_FILE_H
 #define ISO_ENGINE_FILE_FILE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,16 +12,21 @@
 #include "isochron/data.h"
 #include "isochron/error.h"
 
-#define ISO_FILE_MAX ((size_t)1 << 40) /* bytes: more than this is taken for a mistake */
+#define ISO_FILE_MAX ((size_t)1 << 40)   /* bytes: more than this is taken for a mistake */
+#define ISO_DEVICE_MAX ((size_t)1 << 20) /* bytes of a device that is not a disk's file: a job typed on a terminal */
 
-/* The whole content of a file, a pipe or (path "-") standard input, at most `max` bytes (0: ISO_FILE_MAX). A regular
- * file is mapped (do not cut it while it is in use), the rest is read. Give it back by iso_bytes_release. Errors:
- * ISO_E_IO with the path and the system's reason (a folder, no such file, ...), ISO_E_NOMEM, ISO_E_FORMAT when it is
- * larger than max. Thread: any. */
+/* The whole content of a file, a pipe or (path "-") standard input, at most `max` bytes (0: ISO_FILE_MAX). A large
+ * regular file is mapped (do not cut it while it is in use), the rest is read. What may never end is bounded: a pipe by
+ * half of the memory this process may use, a device (a terminal, /dev/zero) by ISO_DEVICE_MAX. Give it back by
+ * iso_bytes_release. Errors: ISO_E_IO with the path and the system's reason (a folder, no such file, ...), ISO_E_NOMEM,
+ * ISO_E_FORMAT when it is larger than that. Thread: any. */
 int iso_file_read(const char *path, size_t max, const iso_alloc *a, iso_bytes *out, iso_error *e);
 
-/* The same, and gunzip when the content begins like gzip, whatever the name. *was_gzip may be NULL. */
-int iso_file_load(const char *path, size_t max, const iso_alloc *a, iso_bytes *out, bool *was_gzip, iso_error *e);
+/* The same, and gunzip when the content begins like gzip, whatever the name: to half of the allowed memory at most.
+ * *was_gzip may be NULL. stop (NULL: none) is looked at between reads and when a signal cut a wait short: once it is
+ * not 0 the call ends with ISO_E_INTERRUPTED, so that a pipe that gives nothing holds nobody. */
+int iso_file_load(const char *path, size_t max, const atomic_int *stop, const iso_alloc *a, iso_bytes *out,
+                  bool *was_gzip, iso_error *e);
 
 /* Does it begin with the magic number of gzip? */
 bool iso_is_gzip(const void *bytes, size_t size);

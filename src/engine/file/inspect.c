@@ -22,7 +22,7 @@ static bool looks_like_tensors(const char *path, const iso_bytes *b)
 
 static int inspect_file(const char *path, const char *format, const iso_alloc *a, iso_inspection *out, iso_error *e)
 {
-    int status = iso_file_load(path, 0, a, &out->bytes, &out->gzip, e);
+    int status = iso_file_load(path, 0, NULL, a, &out->bytes, &out->gzip, e);
     if (status != ISO_OK)
         return status;
     const char *name = strcmp(path, "-") == 0 ? "standard input" : path;

@@ -11,18 +11,24 @@ static int no_memory(const char *path, iso_error *e)
     return iso_error_set(e, ISO_E_NOMEM, "%s: out of memory", path);
 }
 
+/* What all files of one call have in common. */
+typedef struct opening {
+    const char *format;
+    const atomic_int *stop;
+    const iso_alloc *alloc;
+} opening;
+
 /* One file to one data set. */
-static int load_file(const char *path, const char *format, iso_role role, const iso_alloc *a, bool *gzip,
-                     iso_dataset *out, iso_error *e)
+static int load_file(const char *path, iso_role role, const opening *o, iso_dataset *out, iso_error *e)
 {
     iso_bytes bytes;
     *out = (iso_dataset){0};
-    int status = iso_file_load(path, 0, a, &bytes, gzip, e);
+    int status = iso_file_load(path, 0, o->stop, o->alloc, &bytes, NULL, e);
     if (status != ISO_OK)
         return status;
     const iso_read_options options = {
-        .name = strcmp(path, "-") == 0 ? "standard input" : path, .format = format, .role = role};
-    status = iso_data_read(&bytes, &options, a, out, e);
+        .name = strcmp(path, "-") == 0 ? "standard input" : path, .format = o->format, .role = role};
+    status = iso_data_read(&bytes, &options, o->alloc, out, e);
     iso_bytes_release(&bytes); /* empty when the data set took them */
     return status;
 }
@@ -55,10 +61,10 @@ static int find_labels(const char *samples, const iso_alloc *a, char **out, iso_
     return status == ISO_E_IO ? ISO_OK : status; /* a folder that may not be listed just has no labels to find */
 }
 
-static int join_labels(iso_dataset *set, const char *labels, const char *format, const iso_alloc *a, iso_error *e)
+static int join_labels(iso_dataset *set, const char *labels, const opening *o, iso_error *e)
 {
     iso_dataset l;
-    int status = load_file(labels, format, ISO_ROLE_LABELS, a, NULL, &l, e);
+    int status = load_file(labels, ISO_ROLE_LABELS, o, &l, e);
     if (status == ISO_OK)
         status = iso_dataset_join(set, &l, e);
     iso_dataset_free(&l);
@@ -66,16 +72,16 @@ static int join_labels(iso_dataset *set, const char *labels, const char *format,
 }
 
 /* Samples and labels; labels NULL: in the same file, or beside it under the usual name. */
-static int load_set(const char *samples, const char *labels, const char *format, bool want_labels, const iso_alloc *a,
-                    iso_dataset *out, iso_error *e)
+static int load_set(const char *samples, const char *labels, bool want_labels, const opening *o, iso_dataset *out,
+                    iso_error *e)
 {
     char *beside = NULL;
-    int status = load_file(samples, format, ISO_ROLE_SAMPLES, a, NULL, out, e);
+    int status = load_file(samples, ISO_ROLE_SAMPLES, o, out, e);
     if (status == ISO_OK && !out->labels && !labels)
-        status = find_labels(samples, a, &beside, e);
+        status = find_labels(samples, o->alloc, &beside, e);
     if (status == ISO_OK && (labels || beside))
-        status = join_labels(out, labels ? labels : beside, format, a, e);
-    iso_free(a, beside);
+        status = join_labels(out, labels ? labels : beside, o, e);
+    iso_free(o->alloc, beside);
     if (status == ISO_OK && want_labels && !out->labels)
         status = iso_error_set(
             e, ISO_E_FORMAT,
@@ -88,11 +94,12 @@ static int load_set(const char *samples, const char *labels, const char *format,
 }
 
 /* A folder's train or test set; *path (may be NULL) gets the samples' path. */
-static int load_pair(const char *folder, const iso_listing *l, int64_t samples, int64_t labels, const char *format,
-                     const iso_alloc *a, iso_dataset *out, char **path, iso_error *e)
+static int load_pair(const char *folder, const iso_listing *l, int64_t samples, int64_t labels, const opening *o,
+                     iso_dataset *out, char **path, iso_error *e)
 {
+    const iso_alloc *a = o->alloc;
     char *s = iso_path_join(a, folder, l->name[samples]), *t = iso_path_join(a, folder, l->name[labels]);
-    int status = s && t ? load_set(s, t, format, true, a, out, e) : no_memory(folder, e);
+    int status = s && t ? load_set(s, t, true, o, out, e) : no_memory(folder, e);
     if (status == ISO_OK && path) {
         *path = s;
         s = NULL;
@@ -113,24 +120,30 @@ static int find_in_folder(const char *folder, const iso_alloc *a, iso_listing *l
     return status;
 }
 
-int iso_data_open_one(const char *path, const char *labels, const char *format, bool want_labels, const iso_alloc *a,
-                      iso_dataset *out, iso_error *e)
+static int open_one(const char *path, const char *labels, bool want_labels, const opening *o, iso_dataset *out,
+                    iso_error *e)
 {
     *out = (iso_dataset){0};
     if (strcmp(path, "-") == 0 || iso_path_kind_of(path) != ISO_PATH_FOLDER)
-        return load_set(path, labels, format, want_labels, a, out, e);
+        return load_set(path, labels, want_labels, o, out, e);
     iso_listing l;
     iso_folder f;
-    int status = find_in_folder(path, a, &l, &f, e);
+    int status = find_in_folder(path, o->alloc, &l, &f, e);
     if (status == ISO_OK)
-        status = f.test_samples >= 0 ? load_pair(path, &l, f.test_samples, f.test_labels, format, a, out, NULL, e)
-                                     : load_pair(path, &l, f.train_samples, f.train_labels, format, a, out, NULL, e);
+        status = f.test_samples >= 0 ? load_pair(path, &l, f.test_samples, f.test_labels, o, out, NULL, e)
+                                     : load_pair(path, &l, f.train_samples, f.train_labels, o, out, NULL, e);
     iso_listing_free(&l);
     return status;
 }
 
+int iso_data_open_one(const char *path, const char *labels, const char *format, bool want_labels, const iso_alloc *a,
+                      iso_dataset *out, iso_error *e)
+{
+    return open_one(path, labels, want_labels, &(opening){.format = format, .alloc = a}, out, e);
+}
+
 /* data.path as a folder: train, and test unless the job names another. */
-static int open_folder(const iso_data_source *s, iso_data *d, iso_error *e)
+static int open_folder(const iso_data_source *s, const opening *o, iso_data *d, iso_error *e)
 {
     iso_listing l;
     iso_folder f;
@@ -140,17 +153,16 @@ static int open_folder(const iso_data_source *s, iso_data *d, iso_error *e)
                                "%s: there is a test set (%s) but no training set (train-images-idx3-ubyte or its like)",
                                s->path, l.name[f.test_samples]);
     if (status == ISO_OK)
-        status = load_pair(s->path, &l, f.train_samples, f.train_labels, s->format, d->alloc, &d->train, &d->train_path,
-                           e);
+        status = load_pair(s->path, &l, f.train_samples, f.train_labels, o, &d->train, &d->train_path, e);
     if (status == ISO_OK && !s->test && f.test_samples >= 0) {
-        status = load_pair(s->path, &l, f.test_samples, f.test_labels, s->format, d->alloc, &d->test, &d->test_path, e);
+        status = load_pair(s->path, &l, f.test_samples, f.test_labels, o, &d->test, &d->test_path, e);
         d->has_test = status == ISO_OK;
     }
     iso_listing_free(&l);
     return status;
 }
 
-static int open_train(const iso_data_source *s, iso_data *d, iso_error *e)
+static int open_train(const iso_data_source *s, const opening *o, iso_data *d, iso_error *e)
 {
     if (!s->path || !*s->path)
         return iso_error_set(e, ISO_E_ARGUMENT, "no data: name a file or a folder with data.path (--data)");
@@ -158,17 +170,17 @@ static int open_train(const iso_data_source *s, iso_data *d, iso_error *e)
         if (s->labels)
             return iso_error_set(e, ISO_E_ARGUMENT, "data.labels (%s) goes with a file, but data.path (%s) is a folder",
                                  s->labels, s->path);
-        return open_folder(s, d, e);
+        return open_folder(s, o, d, e);
     }
     d->train_path = iso_strdup(d->alloc, s->path);
     if (!d->train_path)
         return no_memory(s->path, e);
-    return load_set(s->path, s->labels, s->format, true, d->alloc, &d->train, e);
+    return load_set(s->path, s->labels, true, o, &d->train, e);
 }
 
-static int open_extra(const char *path, const char *format, iso_data *d, iso_dataset *out, bool *has, iso_error *e)
+static int open_extra(const char *path, const opening *o, iso_dataset *out, bool *has, iso_error *e)
 {
-    int status = iso_data_open_one(path, NULL, format, true, d->alloc, out, e);
+    int status = open_one(path, NULL, true, o, out, e);
     *has = status == ISO_OK;
     return status;
 }
@@ -197,14 +209,15 @@ static int agree(iso_data *d, iso_error *e)
 int iso_data_open(const iso_data_source *source, const iso_alloc *a, iso_data *out, iso_error *e)
 {
     *out = (iso_data){.alloc = a};
-    int status = open_train(source, out, e);
+    const opening o = {source->format, source->stop, a};
+    int status = open_train(source, &o, out, e);
     if (status == ISO_OK && source->test) {
         out->test_path = iso_strdup(a, source->test);
-        status = out->test_path ? open_extra(source->test, source->format, out, &out->test, &out->has_test, e)
+        status = out->test_path ? open_extra(source->test, &o, &out->test, &out->has_test, e)
                                 : no_memory(source->test, e);
     }
     if (status == ISO_OK && source->validation)
-        status = open_extra(source->validation, source->format, out, &out->validation, &out->has_validation, e);
+        status = open_extra(source->validation, &o, &out->validation, &out->has_validation, e);
     if (status == ISO_OK)
         status = agree(out, e);
     if (status != ISO_OK)

@@ -61,10 +61,12 @@ int iso_session_data(iso_session *s)
                               .test = given(d->test),
                               .labels = given(d->labels),
                               .validation = given(d->validation_path),
-                              .format = d->format};
+                              .format = d->format,
+                              .stop = s->options->stop};
     int result = iso_data_open(&source, s->alloc, &s->data, s->error);
     if (result) {
-        iso_job_error_at(s->job, s->job->path_at, s->error);
+        if (result != ISO_E_INTERRUPTED)
+            iso_job_error_at(s->job, s->job->path_at, s->error);
         return result;
     }
     s->have_data = true;

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "engine/local/cores.h"
+#include "engine/machine/memory.h"
 #include "isochron/train.h"
 #include "test.h"
 
@@ -76,6 +77,25 @@ static void version_1(void **state)
     scratch_remove(s);
 }
 
+static void memory_of_both_versions(void **state)
+{
+    (void)state;
+    char *s = scratch_make();
+    assert_true(iso_quota_memory(s) == UINT64_MAX); /* no file at all */
+    put(s, "proc/self/cgroup", "5:memory:/docker/ab\n0::/a.slice/b.scope\n");
+    put(s, "sys/fs/cgroup/a.slice/b.scope/memory.max", "max\n");
+    put(s, "sys/fs/cgroup/memory/docker/ab/memory.limit_in_bytes", "9223372036854771712\n");
+    assert_true(iso_quota_memory(s) == UINT64_MAX);
+    put(s, "sys/fs/cgroup/a.slice/memory.max", "3000000000\n");
+    assert_true(iso_quota_memory(s) == 3000000000u);
+    put(s, "sys/fs/cgroup/memory/docker/ab/memory.limit_in_bytes", "2000000000\n");
+    assert_true(iso_quota_memory(s) == 2000000000u);
+    put(s, "sys/fs/cgroup/memory/docker/ab/memory.limit_in_bytes", "nonsense\n");
+    assert_true(iso_quota_memory(s) == 3000000000u);
+    assert_true(iso_memory_allowed() > 1 << 20 && iso_memory_allowed() < (uint64_t)1 << 50);
+    scratch_remove(s);
+}
+
 static void affinity_counts(void **state)
 {
     (void)state;
@@ -99,6 +119,7 @@ int main(void)
         cmocka_unit_test(version_2),
         cmocka_unit_test(in_a_container_the_own_group_is_the_top),
         cmocka_unit_test(version_1),
+        cmocka_unit_test(memory_of_both_versions),
         cmocka_unit_test(affinity_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

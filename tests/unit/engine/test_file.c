@@ -6,7 +6,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "engine/file/file.h"
@@ -177,7 +180,7 @@ static void gzip_is_known_by_content(void **state)
         iso_bytes b;
         iso_error e;
         bool gzip = !cases[i].gzip;
-        assert_int_equal(iso_file_load(test_case_path(cases[i].name, path), 0, NULL, &b, &gzip, &e), ISO_OK);
+        assert_int_equal(iso_file_load(test_case_path(cases[i].name, path), 0, NULL, NULL, &b, &gzip, &e), ISO_OK);
         assert_int_equal(gzip, cases[i].gzip);
         expect_bytes(&b, right, size);
         iso_bytes_release(&b);
@@ -185,7 +188,7 @@ static void gzip_is_known_by_content(void **state)
     char path[512];
     iso_bytes b;
     iso_error e;
-    assert_int_equal(iso_file_load(test_case_path("idx/trailing-garbage.gz", path), 0, NULL, &b, NULL, &e),
+    assert_int_equal(iso_file_load(test_case_path("idx/trailing-garbage.gz", path), 0, NULL, NULL, &b, NULL, &e),
                      ISO_E_FORMAT);
     test_expect_word(e.text, "trailing-garbage.gz: 3 bytes behind the end of the gzip data (byte 42)");
     assert_null(b.bytes);
@@ -336,7 +339,7 @@ static int load_for_allocations(const iso_alloc *a, void *context)
 {
     iso_bytes b;
     iso_error e;
-    int status = iso_file_load(context, 0, a, &b, NULL, &e);
+    int status = iso_file_load(context, 0, NULL, a, &b, NULL, &e);
     iso_bytes_release(&b);
     return status;
 }
@@ -347,6 +350,59 @@ static void every_allocation_failure_is_survived(void **state)
     char path[512];
     assert_true(test_every_allocation(list_for_allocations, (void *)(uintptr_t)test_case_path("idx", path)) > 10);
     assert_true(test_every_allocation(load_for_allocations, (void *)(uintptr_t)test_case_path("idx/ok.gz", path)) >= 3);
+}
+
+/* What gives bytes without end is refused soon; a device that ends is read. */
+static void devices_are_bounded(void **state)
+{
+    (void)state;
+    iso_bytes b;
+    iso_error e;
+    test_heap heap;
+    test_heap_init(&heap, 0);
+    assert_int_equal(iso_file_load("/dev/zero", 0, NULL, &heap.alloc, &b, NULL, &e), ISO_E_FORMAT);
+    assert_non_null(strstr(e.text, "/dev/zero: larger than 1048576 bytes"));
+    assert_true(heap.largest <= 4 * ISO_DEVICE_MAX);
+    test_heap_expect_empty(&heap);
+    assert_int_equal(iso_file_load("/dev/null", 0, NULL, NULL, &b, NULL, &e), ISO_OK);
+    expect_bytes(&b, "", 0);
+    iso_bytes_release(&b);
+}
+
+static atomic_int stop_flag;
+
+static void on_alarm(int number)
+{
+    atomic_store(&stop_flag, number);
+}
+
+/* A named pipe nobody writes to, and one that somebody holds open in silence: a signal that sets the flag ends the wait. */
+static void a_stop_ends_the_wait(void **state)
+{
+    (void)state;
+    char *folder = scratch_make();
+    const char *path = scratch_path(folder, "pipe");
+    iso_bytes b;
+    iso_error e;
+    assert_int_equal(mkfifo(path, 0600), 0);
+    struct sigaction action, before;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_alarm; /* no SA_RESTART */
+    assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
+    for (int held = 0; held < 2; held++) {
+        int other = held ? open(path, O_RDWR) : -1;
+        atomic_store(&stop_flag, 0);
+        struct itimerval soon = {.it_interval = {0, 20000}, .it_value = {0, 20000}}, never = {.it_value = {0, 0}};
+        setitimer(ITIMER_REAL, &soon, NULL);
+        int status = iso_file_load(path, 0, &stop_flag, NULL, &b, NULL, &e);
+        setitimer(ITIMER_REAL, &never, NULL);
+        assert_int_equal(status, ISO_E_INTERRUPTED);
+        assert_non_null(strstr(e.text, path));
+        if (other >= 0)
+            close(other);
+    }
+    sigaction(SIGALRM, &before, NULL);
+    scratch_remove(folder);
 }
 
 int main(void)
@@ -362,6 +418,8 @@ int main(void)
         cmocka_unit_test(the_size_is_bounded),
         cmocka_unit_test(folders_are_listed_in_byte_order),
         cmocka_unit_test(every_allocation_failure_is_survived),
+        cmocka_unit_test(devices_are_bounded),
+        cmocka_unit_test(a_stop_ends_the_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
