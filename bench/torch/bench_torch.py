@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training speed of PyTorch on the CPU, for the nets that bench/ compares: samples a second, as JSON on standard output.
 
-Place: run by bench/lib (run_speed.py and its like), or by hand: bench_torch.py --net lenet5 --batch 64 --mode eager.
+Place: run by bench/run.py speed, or by hand: bench_torch.py --net lenet5 --batch 64 --mode eager.
 What is measured: whole training steps (forward, loss, backward, update) in fp32. The inputs are normalised float tensors that stand
 in memory already shuffled, a batch is a view of them: no reader, no loader, no copy is on PyTorch's bill. Warm-up (and with it the
 compilation) is left out. Each variant (optimiser fused or not, channels last or not) is tried and reported; the caller takes the best.
