@@ -234,7 +234,8 @@ static void a_border_behind_a_flatten(void **state)
 static void losses_end_at_a_limit(void **state)
 {
     (void)state;
-    static const struct { float bias; bool good; } rows[] = {{10, true}, {300, true}, {361, true}, {363, false}, {1000, false}, {2890, false}, {1e19f, false}};
+    static const struct { float bias; bool good; } rows[] = {{10, true},     {300, true},   {361, true},   {363, false},
+                                                             {1000, false},  {2890, false}, {1e19f, false}};
     iso_model model = nn_model("dense 2", ISO_LOSS_MSE);
     for (iso_isa isa = ISO_ISA_SCALAR; isa <= iso_isa_best(); isa++) {
         for (size_t i = 0; i < TEST_COUNT(rows); i++) {
