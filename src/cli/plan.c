@@ -4,10 +4,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/sysinfo.h>
 
 #include "cli/plan.h"
 #include "cli/output.h"
+#include "engine/local/need.h"
+#include "engine/machine/memory.h"
 #include "isochron/core.h"
 #include "isochron/train.h"
 
@@ -90,21 +91,23 @@ static double set_bytes(const iso_dataset *d)
     return (double)d->count * ((double)iso_dataset_sample_bytes(d) + (d->labels ? 4 : 0));
 }
 
-/* Every worker has a sum of its own, and room for what it keeps of the batch's units until the update. */
 static void estimate_memory(cli_plan *p)
 {
-    double values = (double)iso_net_values(p->net), units = (double)iso_units_in(p->batch, p->unit);
+    const iso_need need = iso_local_need(&(iso_need_of){.net = p->net,
+                                                        .optimizer = &p->job->optimizer,
+                                                        .batch = p->batch,
+                                                        .unit = p->unit,
+                                                        .workers = p->workers,
+                                                        .best = p->validation > 0});
     p->memory_data = set_bytes(&p->data.train) + (p->data.has_test ? set_bytes(&p->data.test) : 0) +
                      (p->data.has_validation ? set_bytes(&p->data.validation) : 0);
-    p->memory_parameters = 4 * values;
-    p->memory_training = 4 * values * iso_optimizer_states(&p->job->optimizer);
-    p->memory_workers = p->workers * (8 * values + (double)iso_pass_bytes(p->net, p->unit, true) +
-                                      units * (double)iso_kept_bytes(p->net, p->unit));
+    p->memory_parameters = need.parameters;
+    p->memory_training = need.optimizer;
+    p->memory_workers = need.workers;
     p->memory_all = p->memory_data + p->memory_parameters + p->memory_training + p->memory_workers;
-    struct sysinfo info;
-    if (!sysinfo(&info) && p->memory_all > (double)info.totalram * info.mem_unit)
-        warn(p, "the run needs about %s of memory, this machine has %s", cli_bytes(p->memory_all),
-             cli_bytes((double)info.totalram * info.mem_unit));
+    double allowed = (double)iso_memory_allowed();
+    if (p->memory_all > allowed)
+        warn(p, "the run needs about %s of memory, %s are allowed here", cli_bytes(p->memory_all), cli_bytes(allowed));
 }
 
 static int count_rounds(cli_plan *p, iso_error *e)

@@ -491,6 +491,14 @@ class Look(Case):
         self.assertIn("unused", r.stderr)
         self.assertEqual(len(json.loads(r.stdout)["warnings"]), 1)
 
+    def test_what_does_not_fit_is_refused_with_numbers(self):
+        large = ["--set", "model.hidden=[30000, 30000]", "--workers", "1024"]
+        r = self.iso("check", self.job, *large)
+        self.assertRegex(r.stderr, r"the run needs about [\d.]+ TiB of memory, [\d.]+ .iB are allowed here")
+        r = self.iso("train", self.job, *large, "--out", "r", code=1)
+        self.assertRegex(r.stderr, r"about \d+ MiB of memory, \d+ MiB are allowed here: weights \d+, optimizer \d+, 1024 workers \d+ MiB")
+        self.assertFalse((self.tmp / "r").exists())
+
     def test_inspect(self):
         for path, kind in ((self.data, "folder"), (self.data / "train-images-idx3-ubyte", "data"), (self.trained(), "run"),
                            (self.data / "train-labels-idx1-ubyte", "data"), (self.trained() / "model.safetensors", "tensors")):

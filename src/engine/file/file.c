@@ -113,7 +113,7 @@ static int read_open(int file, const char *path, size_t max, const atomic_int *s
         }
     }
     if (size)
-        return read_all(file, path, size, max, stop, a, out, e);
+        return read_all(file, path, size, max, NULL, a, out, e); /* it ends by itself */
     return read_all(file, path, PIPE_CHUNK, unknown_max(info.st_mode, max), stop, a, out, e);
 }
 

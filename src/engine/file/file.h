@@ -23,8 +23,8 @@
 int iso_file_read(const char *path, size_t max, const iso_alloc *a, iso_bytes *out, iso_error *e);
 
 /* The same, and gunzip when the content begins like gzip, whatever the name: to half of the allowed memory at most.
- * *was_gzip may be NULL. stop (NULL: none) is looked at between reads and when a signal cut a wait short: once it is
- * not 0 the call ends with ISO_E_INTERRUPTED, so that a pipe that gives nothing holds nobody. */
+ * *was_gzip may be NULL. stop (NULL: none) is looked at between reads of a pipe or device and when a signal cut a wait
+ * short: once it is not 0 the call ends with ISO_E_INTERRUPTED, so that a pipe that gives nothing holds nobody. */
 int iso_file_load(const char *path, size_t max, const atomic_int *stop, const iso_alloc *a, iso_bytes *out,
                   bool *was_gzip, iso_error *e);
 

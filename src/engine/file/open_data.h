@@ -16,7 +16,7 @@ typedef struct iso_data_source {
     const char *labels;     /* of `path`, when its name does not tell */
     const char *validation; /* a file or a folder (a share is iso_split_make's business) */
     const char *format;     /* NULL or "auto", or a format's name */
-    const atomic_int *stop; /* NULL, or what ends the reading once it is not 0: ISO_E_INTERRUPTED */
+    const atomic_int *stop; /* NULL, or what ends the wait for a pipe once it is not 0: ISO_E_INTERRUPTED */
 } iso_data_source;
 
 typedef struct iso_data {

@@ -8,13 +8,12 @@
 
 #include "engine/local/bell.h"
 #include "engine/local/local.h"
+#include "engine/local/need.h"
 
 #define INBOX_SLOTS 16u /* a power of two; more is never under way, a frame beyond is dropped */
 #define SPINS 2000u     /* pauses before a thread sleeps: about the gaps of a small network's rounds */
 #define SLICES_PER_WORKER 2u
 #define SLICE_VALUES_MIN 4096u /* smaller slices cost more in hand-over than they share out */
-#define KEPT_UNITS_MAX 64u     /* units of a batch whose dense gradients are taken in the update */
-#define KEPT_BYTES_MAX (64u << 20)
 #define NOTES_BYTES (4u << 20)
 #define NOTES_MIN 16u
 

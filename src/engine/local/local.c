@@ -60,16 +60,12 @@ static void configure_core(iso_local *l)
     c->checkpoint_ns = g->job->checkpoint.seconds > 0 ? (int64_t)(g->job->checkpoint.seconds * 1e9) : 0;
 }
 
-/* Keeping a batch's dense layers until the update saves writing their gradient; it costs a block a unit, in every
- * worker. */
 static void choose_deferral(iso_local *l)
 {
     const iso_local_config *g = &l->config;
     uint64_t batch = iso_policy_batch(&g->policy, l->core.samples, g->job->batch);
     uint64_t units = iso_units_in(batch, g->unit);
-    l->kept_bytes = iso_kept_bytes(g->net, g->unit);
-    l->kept_bytes = (l->kept_bytes + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN;
-    l->deferred = units <= KEPT_UNITS_MAX && l->kept_bytes <= KEPT_BYTES_MAX / units;
+    l->deferred = iso_local_keeps(g->net, g->unit, units, &l->kept_bytes);
     l->kept_capacity = l->deferred ? (uint32_t)units : 1;
 }
 

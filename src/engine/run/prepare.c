@@ -6,6 +6,8 @@
 
 #include "base/hash64.h"
 #include "engine/file/file.h"
+#include "engine/local/need.h"
+#include "engine/machine/memory.h"
 #include "engine/run/model.h"
 #include "engine/run/session.h"
 
@@ -117,6 +119,26 @@ int iso_session_net(iso_session *s)
     return 0;
 }
 
+/* Refuses what the machine cannot hold, with the numbers: the kernel would grant it and kill the process later. */
+static int check_memory(const iso_session *s)
+{
+    const iso_need need = iso_local_need(&(iso_need_of){.net = s->net,
+                                                        .optimizer = &s->job->optimizer,
+                                                        .batch = s->batch,
+                                                        .unit = s->unit,
+                                                        .workers = s->workers,
+                                                        .best = s->feed.view[ISO_FEED_VALIDATION].count > 0});
+    double all = need.parameters + need.optimizer + need.workers, allowed = (double)iso_memory_allowed();
+    if (all <= allowed)
+        return 0;
+    const double mib = 1 << 20;
+    return iso_error_set(s->error, ISO_E_NOMEM,
+                         "the run needs about %.0f MiB of memory, %.0f MiB are allowed here: weights %.0f, optimizer "
+                         "%.0f, %" PRIu32 " workers %.0f MiB; take fewer workers or a smaller network",
+                         all / mib, allowed / mib, need.parameters / mib, need.optimizer / mib, s->workers,
+                         need.workers / mib);
+}
+
 /* ---- engine -------------------------------------------------------------------------------------------- */
 
 /* Of all that decides the numbers: what a resume may change is left out. */
@@ -189,7 +211,9 @@ static int name_nodes(iso_session *s)
 int iso_session_engine(iso_session *s)
 {
     uint64_t job_digest = 0;
-    int result = digest(s, &job_digest);
+    int result = check_memory(s);
+    if (result == 0)
+        result = digest(s, &job_digest);
     if (result)
         return result;
     iso_local_config c = {.net = s->net,
