@@ -15,6 +15,11 @@ LD_LIBRARY_PATH="$scratch/usr/lib" "$scratch/train" "$scratch/data" "$scratch/ru
 grep -q '^epoch 2 of 2' "$scratch/out"
 test -s "$scratch/run/model.safetensors"
 "$scratch/usr/bin/isochron" evaluate "$scratch/run" --data "$scratch/data" --json | grep -q '"accuracy"'
+# the static library too, with what pkg-config says it needs
+# shellcheck disable=SC2046
+"$2" -std=c11 "$root/examples/train.c" $(pkg-config --cflags isochron) "$scratch/usr/lib/libisochron.a" \
+    $(pkg-config --static --libs isochron | sed 's/-lisochron //') -o "$scratch/train-static"
+"$scratch/train-static" "$scratch/data" "$scratch/run-static" 1 | grep -q '^epoch 1 of 1'
 # the core needs libc and libm alone, and its header compiles by itself
 printf '#include "isochron/core.h"\nint main(void){return iso_policy_count() ? 0 : 1;}\n' >"$scratch/core.c"
 # shellcheck disable=SC2046
