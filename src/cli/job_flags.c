@@ -17,20 +17,44 @@ static int read_file(const char *path, iso_job *job, iso_error *e)
     return r;
 }
 
+/* How deep the key of an option lies: --model 0, --data and --set model.hidden=... 1; -1: it sets no key. */
+static int depth_of(const cli_option *o, const char *value)
+{
+    const char *key = strcmp(o->name, "set") ? o->key : value;
+    int depth = key ? 0 : -1;
+    for (; key && *key && *key != '='; key++)
+        depth += *key == '.';
+    return depth;
+}
+
+/* A section given as a whole begins from its defaults, so those go first: what is said of a key inside holds, whatever
+ * the order of the words. */
+static int apply_flags(const cli_arguments *a, iso_job *job, iso_error *e)
+{
+    int deepest = 0, r = ISO_OK;
+    for (int depth = 0; depth <= deepest && !r; depth++)
+        for (size_t i = 0; i < a->given_count && !r; i++) {
+            const cli_option *o = a->given[i].option;
+            int at = depth_of(o, a->given[i].value);
+            deepest = at > deepest ? at : deepest;
+            char flag[64] = "--";
+            strncat(flag, o->name, sizeof flag - 3);
+            if (at == depth && !a->given[i].value[0]) /* an empty variable of a script */
+                r = iso_error_set(e, ISO_E_ARGUMENT, "%s: %s has no value", flag, o->key ? o->key : "KEY=VALUE");
+            else if (at == depth)
+                r = strcmp(o->name, "set") ? iso_job_set_text(job, flag, o->key, a->given[i].value, e)
+                                           : iso_job_set(job, a->given[i].value, NULL, e);
+        }
+    return r;
+}
+
 int cli_job_read(const cli_arguments *a, const char *file, iso_job *job)
 {
     iso_error e = {0};
     iso_job_default(job);
     int r = file ? read_file(file, job, &e) : ISO_OK;
-    for (size_t i = 0; i < a->given_count && !r; i++) {
-        const cli_option *o = a->given[i].option;
-        char flag[64] = "--";
-        strncat(flag, o->name, sizeof flag - 3);
-        if (!strcmp(o->name, "set"))
-            r = iso_job_set(job, a->given[i].value, NULL, &e);
-        else if (o->key)
-            r = iso_job_set_text(job, flag, o->key, a->given[i].value, &e);
-    }
+    if (!r)
+        r = apply_flags(a, job, &e);
     if (!r)
         r = iso_job_finish(job, &e);
     return r == ISO_E_FORMAT || r == ISO_E_IO ? cli_failed(ISO_E_ARGUMENT, &e) : cli_failed(r, &e);

@@ -485,6 +485,18 @@ class Look(Case):
         self.assertIn("832", text)
         self.assertEqual(list(self.tmp.iterdir()), [])
 
+    def test_the_order_of_flags_does_not_matter(self):
+        flags = [["--set", "model.hidden=[7]"], ["--model", "mlp"], ["--data", self.data], ["--set", "data.augment.shift=2"],
+                 ["--set", "data.augment={flip: true}"], ["--set", "optimizer.learning_rate=0.5"], ["--set", "optimizer=adam"]]
+        for order in (flags, flags[::-1]):
+            out = self.tmp / f"r{order is flags}"
+            self.iso("train", "--epochs", "1", "--out", out, *[word for flag in order for word in flag])
+            job = (out / "job.yaml").read_text()
+            for line in (r"hidden:\s*(\[7\]|- 7)", "shift: 2", "flip: true", "name: adam", "learning_rate: 0.5"):
+                self.assertRegex(job, line)
+        for flag in ("--out", "--init", "--data"):
+            self.assertIn("has no value", self.iso("train", "--model", "mlp", "--data", self.data, flag, "", code=2).stderr)
+
     def test_check_warns_of_pixels_left_over(self):
         layers = "model={layers: [conv: {filters: 2, kernel: 3, stride: 2}, relu, flatten, dense: 4]}"
         r = self.iso("check", self.job, "--set", layers, "--json")

@@ -281,5 +281,7 @@ int iso_checkpoint_newest(const iso_run *run, const iso_card *card, const iso_ne
         }
     }
     iso_free(run->alloc, rounds);
+    if (result == ISO_E_FORMAT && count > 1)
+        iso_error_prefix(e, "none of %zu checkpoints is whole (--force begins anew); the oldest: ", count);
     return result;
 }

@@ -107,6 +107,9 @@ static int open_journal(iso_session *s, iso_journal *j, const char *name, bool b
             iso_tell(s, ISO_MESSAGE_WARNING, "%s/%s lacks rounds before %" PRIu64 ": it goes on with a gap",
                      s->run.path, name, s->resumed_round + 1);
     }
+    if (s->resumed_round && !iso_run_has(&s->run, name))
+        iso_tell(s, ISO_MESSAGE_WARNING, "%s/%s is gone: it begins anew after round %" PRIu64, s->run.path, name,
+                 s->resumed_round);
     return iso_journal_open(j, &s->run, name, keep, s->error);
 }
 
