@@ -63,9 +63,11 @@ static void note_round(iso_local *l, const iso_round_result *r, int64_t at)
     for (uint32_t i = 0; i < l->config.workers; i++) {
         iso_node_info info;
         iso_coordinator_node(l->coordinator, i, &info);
+        int64_t busy = info.round_busy + l->worker[i].update_ns; /* the core knows of the units alone */
+        l->worker[i].update_ns = 0;
         n->node[i] = (iso_node_record){.samples = info.round_samples,
-                                       .busy_ns = info.round_busy,
-                                       .idle_ns = span > info.round_busy ? span - info.round_busy : 0,
+                                       .busy_ns = busy,
+                                       .idle_ns = span > busy ? span - busy : 0,
                                        .score = info.score,
                                        .state = node_state(&info)};
     }

@@ -39,6 +39,7 @@ typedef struct worker {
     /* under the lock */
     uint32_t work_sent;
     uint32_t buffer; /* index of the weights of the last work sent */
+    int64_t update_ns; /* in slices of the update of the round that runs */
 
     /* written by the thread, read by anyone */
     _Alignas(64) atomic_uint work_done; /* work frames it is through with */

@@ -117,6 +117,7 @@ static void run_slices(worker *w)
     iso_event done;
     while (iso_local_update_slice(w, &done)) {
         iso_local_lock(l);
+        w->update_ns += done.totals.busy;
         iso_local_step(l, &done);
         iso_local_unlock(l);
     }
