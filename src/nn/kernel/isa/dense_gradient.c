@@ -21,6 +21,7 @@
 #define ISO_G_COLUMNS ISO_COLUMNS_4
 #endif
 
+#define AHEAD 2 /* tiles */
 #define ISO_G_START(v, m) vf c##m##_##v = v_zero();
 #define ISO_G_LOAD(v, x_) vf col##v = v_load(dy + (v) * VL);
 #define ISO_G_FMA(v, m) c##m##_##v = v_fma(row##m, col##v, c##m##_##v);
@@ -80,6 +81,15 @@ bool ISO_K(dense_gradient)(const iso_dense *d, uint32_t n, const iso_dense_unit 
     return good;
 }
 
+/* Asks for the inputs of a tile, a cache line of every kept row. Half of the rows were written by another core: asked for ahead,
+ * they come while other tiles are computed. */
+static void expect_inputs(const iso_dense *d, size_t input, uint32_t n, const iso_dense_unit *unit, uint32_t units)
+{
+    for (uint32_t u = 0; u < units; u++)
+        for (uint32_t i = 0; i < n; i++)
+            __builtin_prefetch(unit[u].x + i * d->ldx + input);
+}
+
 bool ISO_K(dense_update)(const iso_dense *d, const iso_step *s, size_t begin, size_t end, uint32_t n, const iso_dense_unit *unit,
                          uint32_t units, float *w, float *const *state, int64_t *const *sum, uint32_t sum_count, float limit)
 {
@@ -88,11 +98,14 @@ bool ISO_K(dense_update)(const iso_dense *d, const iso_step *s, size_t begin, si
     bool good = true;
     step_seen seen = step_seen_none();
     size_t row = begin / 16, last = end / 16; /* rows of 16 outputs: panel after panel, an input each */
+    const size_t first = row;
     while (row < last) {
         size_t panel = row / d->in, input = row % d->in, count = d->in - input;
         count = count < TILE ? count : TILE;
         count = count < last - row ? count : last - row;
         memset(total, 0, sizeof total);
+        if (row - first < d->in) /* later panels find them in the cache */
+            expect_inputs(d, (row + AHEAD * TILE) % d->in, n, unit, units);
         for (uint32_t u = 0; u < units; u++) {
             vf squares = unit_gradient(n, unit[u].x + input, d->ldx, unit[u].dy + panel * 16, d->ldy, g);
             grid_take(total, g, count * 16, squares, limit, &good);
