@@ -21,6 +21,7 @@
 #define ISO_G_COLUMNS ISO_COLUMNS_4
 #endif
 
+#define AHEAD 2 /* tiles */
 #define ISO_G_START(v, m) vf c##m##_##v = v_load(from + (m) * 16 + (v) * VL);
 #define ISO_G_LOAD(v, x_) vf col##v = v_load(dy + (v) * VL);
 #define ISO_G_FMA(v, m) c##m##_##v = v_fma(row##m, col##v, c##m##_##v);
@@ -77,6 +78,14 @@ bool ISO_K(dense_gradient)(const iso_dense *d, uint32_t n, const iso_dense_unit 
     return true;
 }
 
+/* Asks for the inputs of a tile, a cache line of every kept row, as the original does. */
+static void expect_inputs(const iso_dense *d, size_t input, uint32_t n, const iso_dense_unit *unit, uint32_t units)
+{
+    for (uint32_t u = 0; u < units; u++)
+        for (uint32_t i = 0; i < n; i++)
+            __builtin_prefetch(unit[u].x + i * d->ldx + input);
+}
+
 bool ISO_K(dense_update)(const iso_dense *d, const iso_step *s, size_t begin, size_t end, uint32_t n, const iso_dense_unit *unit,
                          uint32_t units, float *w, float *const *state, float *const *sum, uint32_t sum_count, float limit)
 {
@@ -84,11 +93,14 @@ bool ISO_K(dense_update)(const iso_dense *d, const iso_step *s, size_t begin, si
     float total[TILE * 16] __attribute__((aligned(64)));
     step_seen seen = step_seen_none();
     size_t row = begin / 16, last = end / 16;
+    const size_t first = row;
     (void)limit;
     while (row < last) {
         size_t panel = row / d->in, input = row % d->in, count = d->in - input;
         count = count < TILE ? count : TILE;
         count = count < last - row ? count : last - row;
+        if (row - first < d->in)
+            expect_inputs(d, (row + AHEAD * TILE) % d->in, n, unit, units);
         tile_gradient(n, unit, units, d, input, panel * 16, zeros, total);
         step_run(s, row * 16, count * 16, w, state, total, sum, sum_count, &seen);
         row += count;
