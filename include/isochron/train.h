@@ -159,7 +159,8 @@ ISO_API void iso_summary_clear(iso_summary *s, const iso_alloc *a);
 /* Trains the job into its run folder (job's `out`): opens the data, tests the folder for writing, then trains,
  * evaluates and saves. *summary may be NULL; filled on success only, and cleared by the caller. Errors, with the
  * reason in *e: ISO_E_INTERRUPTED  *stop was set: the last round border stands as a whole checkpoint, --resume goes
- * on from it (nothing stands when it was set while data came from a pipe) ISO_E_NONFINITE    a loss, gradient or weight is not finite or beyond the grid; names layer and round;
+ * on from it (nothing stands when it was set while data came from a pipe)
+ * ISO_E_NONFINITE    a loss, gradient or weight is not finite or beyond the grid; names layer and round;
  * no model is written, the last checkpoint stays ISO_E_BUSY         the run folder is in use by another process, or
  * holds files and neither resume nor force was given ISO_E_MISMATCH     the checkpoint does not belong to this job;
  * names the key that differs ISO_E_IO, _FORMAT, _SHAPE, _ARGUMENT, _NOMEM, _UNSUPPORTED, _JOB as their sentences say.

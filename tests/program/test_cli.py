@@ -279,7 +279,8 @@ class Signals(Case):
     def test_a_signal_while_data_are_awaited_ends_the_run(self):
         pipe = self.tmp / "pipe"
         os.mkfifo(pipe)
-        p = subprocess.Popen([ISO, "train", "--model", "mlp", "--data", pipe, "--out", "r"], stderr=subprocess.PIPE, text=True, cwd=self.tmp)
+        p = subprocess.Popen([ISO, "train", "--model", "mlp", "--data", pipe, "--out", "r"], stderr=subprocess.PIPE, text=True,
+                             cwd=self.tmp)
         time.sleep(0.3)
         p.send_signal(signal.SIGTERM)
         self.assertIn("before the training began", p.communicate(timeout=20)[1])
@@ -288,8 +289,8 @@ class Signals(Case):
 
     def test_a_limit_of_file_sizes_is_an_error_with_the_path(self):
         limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
-        r = subprocess.run([ISO, "train", self.job, "--set", "model.hidden=[64]", "--out", "r"], capture_output=True, text=True, cwd=self.tmp,
-                           timeout=60, preexec_fn=limit)
+        r = subprocess.run([ISO, "train", self.job, "--set", "model.hidden=[64]", "--out", "r"], capture_output=True, text=True,
+                           cwd=self.tmp, timeout=60, preexec_fn=limit)
         self.assertEqual(r.returncode, 1, r.stderr)
         self.assertRegex(r.stderr, r"isochron: r/\S+: writing failed: File too large")
         self.assertFalse([f.name for f in (self.tmp / "r").iterdir() if f.name.endswith(".tmp")])
