@@ -30,7 +30,8 @@ PUBLIC = {"error": "base", "alloc": "base", "shape": "base", "log": "base", "nn"
 SOURCE = {".c", ".h", ".py", ".sh", ".cmake"}
 PROSE = {".md", ".txt", ".yaml"}
 # What the pure archives may ask of the outside.
-PURE = re.compile(r"^(iso_\w+|mem(cpy|set|move|cmp|chr)|bcmp|str(len|cmp|ncmp|chr|rchr|c?spn)|fmaf?|sqrtf?|lrintf?|llrintf?|rintf?|__\w+_chk|"
+PURE = re.compile(r"^(iso_\w+|mem(cpy|set|move|cmp|chr)|bcmp|str(len|cmp|ncmp|chr|rchr|c?spn)|fmaf?|sqrtf?|"
+                  r"lrintf?|llrintf?|rintf?|__\w+_chk|"
                   r"__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|__(asan|ubsan|tsan|sancov)\w*|__cpu_(model|indicator_init)|__cpu_features2)$")
 
 
