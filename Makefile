@@ -8,12 +8,14 @@ PREFIX ?= /usr/local
 SECONDS ?= 60
 CTEST = ctest --output-on-failure --no-tests=error -j$(JOBS)
 CONFIGURE = cmake -G Ninja -S . -Wno-dev
+# CMake's words only when it fails
+QUIETLY = > .configure.log 2>&1 || { cat .configure.log >&2; exit 1; }; rm -f .configure.log
 
 .PHONY: build list deps demo test unit clang asan ubsan tsan aarch64 fuzz tidy bench install clean
 
 build: ## build/isochron (gcc, optimised)
 	@tools/need.sh build
-	@$(CONFIGURE) -B build -DISO_TESTS=OFF > build.log 2>&1 || { cat build.log; rm -f build.log; exit 1; }; rm -f build.log
+	@$(CONFIGURE) -B build -DISO_TESTS=OFF $(QUIETLY)
 	@ninja -C build -j$(JOBS)
 
 list: ## this list
@@ -34,33 +36,40 @@ test: ## install what is needed and run all tests
 
 unit: ## build and run the tests of one compiler, gcc
 	@tools/need.sh build test
-	@$(CONFIGURE) -B build -DISO_TESTS=ON > /dev/null
+	@$(CONFIGURE) -B build -DISO_TESTS=ON $(QUIETLY)
 	@ninja -C build -j$(JOBS) all && cd build && $(CTEST)
 
 clang: ## the same with clang
-	@CC=clang $(CONFIGURE) -B build-clang -DISO_TESTS=ON > /dev/null
+	@tools/need.sh build test clang
+	@CC=clang $(CONFIGURE) -B build-clang -DISO_TESTS=ON $(QUIETLY)
 	@ninja -C build-clang -j$(JOBS) all && cd build-clang && $(CTEST)
 
 asan: ## tests under the address and undefined behaviour sanitizers
-	@CC=clang $(CONFIGURE) -B build-asan -DISO_TESTS=ON -DISO_SANITIZE=address,undefined > /dev/null
+	@tools/need.sh build test sanitizers
+	@CC=clang $(CONFIGURE) -B build-asan -DISO_TESTS=ON -DISO_SANITIZE=address,undefined $(QUIETLY)
 	@ninja -C build-asan -j$(JOBS) all && cd build-asan && $(CTEST)
 
 ubsan: asan ## the same: both run at once
 
 tsan: ## tests of threads under the thread sanitizer
-	@CC=clang $(CONFIGURE) -B build-tsan -DISO_TESTS=ON -DISO_SANITIZE=thread > /dev/null
-	@ninja -C build-tsan -j$(JOBS) all && cd build-tsan && $(CTEST) -R '^engine/'
+	@tools/need.sh build test sanitizers
+	@CC=clang $(CONFIGURE) -B build-tsan -DISO_TESTS=ON -DISO_SANITIZE=thread $(QUIETLY)
+	@ninja -C build-tsan -j$(JOBS) all && cd build-tsan && $(CTEST) -R '^(engine|core)/'
 
 aarch64: ## the core for aarch64, its bits under qemu
-	@$(CONFIGURE) -B build-aarch64 -DISO_CORE_ONLY=ON -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake > /dev/null
+	@tools/need.sh aarch64
+	@$(CONFIGURE) -B build-aarch64 -DISO_CORE_ONLY=ON -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake $(QUIETLY)
 	@ninja -C build-aarch64 -j$(JOBS) && cd build-aarch64 && $(CTEST)
 
 fuzz: ## fuzz every target for SECONDS=60 seconds (clang)
-	@CC=clang $(CONFIGURE) -B build-fuzz -DISO_TESTS=ON -DISO_FUZZ=ON > /dev/null
+	@tools/need.sh build test sanitizers
+	@CC=clang $(CONFIGURE) -B build-fuzz -DISO_TESTS=ON -DISO_FUZZ=ON $(QUIETLY)
 	@ninja -C build-fuzz -j$(JOBS) fuzzers && tools/fuzz.sh build-fuzz $(SECONDS)
 
 tidy: ## style, layers, symbols
-	@$(CONFIGURE) -B build -DISO_TESTS=ON > /dev/null && ninja -C build -j$(JOBS) all && cd build && $(CTEST) -R '^tidy'
+	@tools/need.sh build test
+	@$(CONFIGURE) -B build -DISO_TESTS=ON $(QUIETLY)
+	@ninja -C build -j$(JOBS) all && cd build && $(CTEST) -R '^tidy'
 
 bench: ## measure (needs PyTorch: downloads it into build-bench)
 	@tools/install.sh build bench demo
