@@ -17,9 +17,7 @@ if [ "${1:-}" = --list ]; then
     exit 0
 fi
 command -v dpkg-query >/dev/null 2>&1 || {
-    echo "This is not Debian: install the equivalents of these packages, then go on with make:" >&2
-    names "$@" | tr '\n' ' ' >&2
-    echo >&2
+    echo "This is not Debian: install the equivalents of these packages, then go on with make:" $(names "$@") >&2
     exit 1
 }
 missing=
@@ -34,19 +32,17 @@ if [ "$(id -u)" != 0 ]; then
         echo "Missing packages:$missing. There is no sudo here; run as root: apt-get install$missing" >&2
         exit 1
     }
-    as_root="sudo"
+    as_root=sudo
 fi
 echo "installing:$missing"
-export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
+apt() { # without questions; waits when another installation holds the lock
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -o DPkg::Lock::Timeout=300 "$@" >"$log" 2>&1
+}
 # shellcheck disable=SC2086
-if ! $as_root apt-get install -y --no-install-recommends $missing >"$log" 2>&1; then
-    $as_root apt-get update >"$log" 2>&1 || true
-    # shellcheck disable=SC2086
-    $as_root apt-get install -y --no-install-recommends $missing >"$log" 2>&1 || {
-        tail -n 15 "$log" >&2
-        echo "apt-get could not install:$missing" >&2
-        exit 1
-    }
-fi
+apt install --no-install-recommends $missing || { apt update && apt install --no-install-recommends $missing; } || {
+    tail -n 15 "$log" >&2
+    echo "apt-get could not install:$missing (its last words are above; is the network there?)" >&2
+    exit 1
+}
