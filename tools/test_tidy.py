@@ -28,6 +28,15 @@ class Finds(unittest.TestCase):
         for check in tidy.CHECKS:
             self.assertEqual(self.faults(check, **files), [], check.__name__)
 
+    def test_files_are_found_without_git(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("a.c", "tests/build/b.c", "build/c.c", "build-asan/d.c", "runs/e.c", ".git/f.c", "src/__pycache__/g.c"):
+                path = pathlib.Path(folder) / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("")
+            tree = tidy.Tree(folder)
+            self.assertEqual([tree.name(p) for p in tree.files], ["a.c", "tests/build/b.c"])
+
     def test_an_include_from_above(self):
         self.assertEqual(len(self.faults(tidy.check_includes, src__base__a_DOT_c=HEAD + '#include "core/b.h"\n')), 1)
         self.assertEqual(len(self.faults(tidy.check_includes, src__core__a_DOT_c=HEAD + '#include "isochron/train.h"\n')), 1)

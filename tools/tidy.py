@@ -7,8 +7,10 @@ Each check is a function of check(tree) that yields messages; tools/test_tidy.py
 """
 import ast
 import json
+import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -38,12 +40,21 @@ PURE = re.compile(r"^(iso_\w+|mem(cpy|set|move|cmp|chr)|bcmp|str(len|cmp|ncmp|ch
 class Tree:
     def __init__(self, root, build=None):
         self.root, self.build = pathlib.Path(root), build and pathlib.Path(build)
-        names = subprocess.run(["git", "-C", str(root), "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True)
-        if names.returncode == 0 and (self.root / ".git").exists():
-            files = [self.root / n for n in names.stdout.splitlines()]
-        else:
-            files = [p for p in self.root.rglob("*") if ".git" not in p.parts]
+        files = self.known_to_git() or self.all_but_built()
         self.files = sorted(p for p in files if p.is_file())
+
+    def known_to_git(self):
+        """Files that are in the repository or will be; none without git, or where git does not trust the folder's owner."""
+        if not shutil.which("git") or not (self.root / ".git").exists():
+            return []
+        names = subprocess.run(["git", "-C", str(self.root), "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True)
+        return [self.root / n for n in names.stdout.splitlines()] if names.returncode == 0 else []
+
+    def all_but_built(self):
+        left_out = re.compile(r"build.*|runs|\.git|\.venv.*|__pycache__")
+        for folder, folders, names in os.walk(self.root):
+            folders[:] = [f for f in folders if not left_out.fullmatch(f) or pathlib.Path(folder) != self.root and f == "build"]
+            yield from (pathlib.Path(folder) / n for n in names)
 
     def name(self, path):
         return str(path.relative_to(self.root))
