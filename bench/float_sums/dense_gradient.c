@@ -22,6 +22,7 @@
 #endif
 
 #define AHEAD 2 /* tiles */
+#define NEXT 16 /* inputs */
 #define ISO_G_START(v, m) vf c##m##_##v = v_load(from + (m) * 16 + (v) * VL);
 #define ISO_G_LOAD(v, x_) vf col##v = v_load(dy + (v) * VL);
 #define ISO_G_FMA(v, m) c##m##_##v = v_fma(row##m, col##v, c##m##_##v);
@@ -38,6 +39,7 @@ static void tile_gradient(size_t n, const iso_dense_unit *unit, size_t units, co
     for (size_t u = 0; u < units; u++) {
         const float *x = unit[u].x + input, *dy = unit[u].dy + output;
         for (size_t left = n; left != 0; left--) {
+            __builtin_prefetch(x + NEXT);
             ISO_G_COLUMNS(ISO_G_LOAD, ~)
             ISO_G_ROWS(ISO_G_ROW_FMA, ~)
             x += d->ldx;

@@ -136,23 +136,51 @@ ISO_INLINE vf v_from_d(vd x, double scale)
  * register shows that all are small, NaN and infinity included, and only if it does not is each one looked at. */
 #define GRID_SCALE 0x1p40f
 
-/* sum[i] += rint(x[i]) for n values, n a multiple of VL. Values that are not below limit * GRID_SCALE count 0 and turn *good to
- * false. */
-ISO_INLINE void grid_take(int64_t *sum, float *x, size_t n, vf squares, float limit, bool *good)
+ISO_INLINE bool grid_small(vf squares, float limit)
 {
     float top = limit * GRID_SCALE, small = top < 0x1p51f ? top : 0x1p51f;
-    if (__builtin_expect(!m_any(m_not(v_lt(squares, v_set(small * small)))), 1)) {
+    return !m_any(m_not(v_lt(squares, v_set(small * small))));
+}
+
+/* Values that are not below limit * GRID_SCALE become 0 and turn *good to false. */
+ISO_INLINE void grid_check(float *x, size_t n, float limit, bool *good)
+{
+    for (size_t i = 0; i < n; i += VL) {
+        vf value = v_load(x + i);
+        vm fits = v_lt(v_abs(value), v_set(limit * GRID_SCALE));
+        if (m_any(m_not(fits)))
+            *good = false;
+        v_store(x + i, v_select(fits, value, v_zero()));
+    }
+}
+
+/* sum[i] += rint(x[i]) for n values, n a multiple of VL, after grid_check where that is needed. */
+ISO_INLINE void grid_take(int64_t *sum, float *x, size_t n, vf squares, float limit, bool *good)
+{
+    if (__builtin_expect(grid_small(squares, limit), 1)) {
         for (size_t i = 0; i < n; i += VL)
             q_store(sum + i, q_add(q_load(sum + i), q_rint_small(x + i)));
         return;
     }
-    for (size_t i = 0; i < n; i += VL) {
-        vf value = v_load(x + i);
-        vm fits = v_lt(v_abs(value), v_set(top));
-        if (m_any(m_not(fits)))
-            *good = false;
-        v_store(x + i, v_select(fits, value, v_zero()));
+    grid_check(x, n, limit, good);
+    for (size_t i = 0; i < n; i += VL)
         q_store(sum + i, q_add(q_load(sum + i), q_rint(x + i)));
+}
+
+/* The same for two arrays at once, which halves the traffic of the sums. fresh: sum is set, not added to. */
+ISO_INLINE void grid_take2(int64_t *sum, bool fresh, float *x, float *y, size_t n, vf squares, float limit, bool *good)
+{
+    if (__builtin_expect(!grid_small(squares, limit), 0)) {
+        grid_check(x, n, limit, good);
+        grid_check(y, n, limit, good);
+        for (size_t i = 0; i < n; i += VL)
+            q_store(sum + i, q_add(fresh ? q_zero() : q_load(sum + i), q_add(q_rint(x + i), q_rint(y + i))));
+    } else if (fresh) {
+        for (size_t i = 0; i < n; i += VL)
+            q_store(sum + i, q_add(q_rint_small(x + i), q_rint_small(y + i)));
+    } else {
+        for (size_t i = 0; i < n; i += VL)
+            q_store(sum + i, q_add(q_load(sum + i), q_add(q_rint_small(x + i), q_rint_small(y + i))));
     }
 }
 

@@ -23,11 +23,12 @@ ISO_INLINE bool step_good(const iso_step *s, step_seen seen)
     return !m_any(m_not(good));
 }
 
-/* One register of values. kind is a constant of the caller's loop; state0 is NULL without momentum. */
+/* One register of values. kind is a constant of the caller's loop; state0 is NULL without momentum. s lies where no store of the
+ * loop can reach it, so that its numbers stay in registers. */
 ISO_INLINE void step_values(const iso_step *s, iso_optimizer_kind kind, float *w, float *state0, float *state1, vq sum,
                             step_seen *seen)
 {
-    vf g = v_from_d(d_from_q(sum), s->scale), weight = v_load(w);
+    vf g = v_from_d(d_from_q(sum), s->scale), weight = v_load(w), minus_rate = v_set(-s->rate);
     seen->largest = v_max(v_abs(g), seen->largest);
     if (s->decay != 0.0f)
         g = v_fma(v_set(s->decay), weight, g);
@@ -39,14 +40,14 @@ ISO_INLINE void step_values(const iso_step *s, iso_optimizer_kind kind, float *w
         v_store(state0, m);
         v_store(state1, v);
         vf root = v_sqrt(v_mul(v, v_set(s->inv_correction2)));
-        weight = v_fma(v_set(-s->rate), v_div(m, v_add(root, v_set(s->epsilon))), weight);
+        weight = v_fma(minus_rate, v_div(m, v_add(root, v_set(s->epsilon))), weight);
     } else if (state0 == NULL) {
-        weight = v_fma(v_set(-s->rate), g, weight);
+        weight = v_fma(minus_rate, g, weight);
     } else {
         vf v = v_flush(v_fma(v_set(s->momentum), v_load(state0), g));
         v_store(state0, v);
         vf direction = kind == ISO_NESTEROV ? v_fma(v_set(s->momentum), v, g) : v;
-        weight = v_fma(v_set(-s->rate), direction, weight);
+        weight = v_fma(minus_rate, direction, weight);
     }
     weight = v_flush_to(weight, 0x1p-100f);
     seen->wrong = v_fma(weight, v_zero(), seen->wrong);
@@ -68,12 +69,14 @@ ISO_INLINE vq take_sums(int64_t *const *sum, uint32_t count, size_t at)
 ISO_INLINE void step_run(const iso_step *s, size_t at, size_t n, float *w, float *const *state, const int64_t *total,
                          int64_t *const *sum, uint32_t sum_count, step_seen *seen)
 {
+    const iso_step numbers = *s;
+    step_seen so_far = *seen;
 #define ISO_STEPS(KIND, STATE0, STATE1) \
     for (size_t i = 0; i < n; i += VL) { \
         vq all = take_sums(sum, sum_count, at + i); \
         if (total != NULL) \
             all = q_add(all, q_load(total + i)); \
-        step_values(s, KIND, w + at + i, STATE0, STATE1, all, seen); \
+        step_values(&numbers, KIND, w + at + i, STATE0, STATE1, all, &so_far); \
     }
     if (s->kind == ISO_ADAM) {
         ISO_STEPS(ISO_ADAM, state[0] + at + i, state[1] + at + i)
@@ -85,6 +88,7 @@ ISO_INLINE void step_run(const iso_step *s, size_t at, size_t n, float *w, float
         ISO_STEPS(ISO_SGD, state[0] + at + i, NULL)
     }
 #undef ISO_STEPS
+    *seen = so_far;
 }
 
 #endif
