@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "engine/local/bell.h"
+#include "engine/run/audit.h"
 #include "engine/run/session.h"
 
 void iso_tell(const iso_session *s, iso_message_level level, const char *format, ...)
@@ -231,6 +232,10 @@ static void record_message(iso_session *s, const iso_record *r)
 
 void iso_tell_record(iso_session *s, const iso_record *r, int64_t at)
 {
+    if (r->kind == ISO_RECORD_COUNTED) {
+        iso_audit_line(&s->events_text, r, s->name[r->node]);
+        return;
+    }
     char more[200];
     int n = snprintf(more, sizeof more, ",\"epoch\":%" PRIu32, r->epoch + 1);
     if (r->node != ISO_COORDINATOR && n > 0)

@@ -301,10 +301,12 @@ static int begin(iso_session *s)
             return result;
     }
     s->begun_at = s->flushed_at = s->told_at = s->epoch_begun_at = iso_clock_ns();
-    char more[160];
+    char more[320];
     snprintf(more, sizeof more,
-             ",\"time\":%lld,\"engine\":\"local\",\"sync\":\"%s\",\"workers\":%" PRIu32 ",\"seed\":%" PRIu64,
-             (long long)time(NULL), iso_policy_name(s->policy.policy), s->workers, s->job->seed);
+             ",\"time\":%lld,\"engine\":\"local\",\"sync\":\"%s\",\"workers\":%" PRIu32 ",\"seed\":%" PRIu64
+             ",\"samples\":%" PRIu64 ",\"epochs\":%" PRIu32 ",\"batch\":%" PRIu64,
+             (long long)time(NULL), iso_policy_name(s->policy.policy), s->workers, s->job->seed, s->training_part.count,
+             s->job->epochs, s->batch);
     iso_tell_event(s, s->resumed_round ? "resume" : "start", s->begun_at, s->resumed_round, more);
     return iso_local_start(s->local, &s->snapshot, s->best, s->error);
 }
