@@ -27,7 +27,7 @@ LAYERS = {
     "engine": ["base", "nn", "core", "data", "format", "job"],
     "cli": ["base", "nn", "core", "data", "format", "job", "engine"],
 }
-PUBLIC = {"error": "base", "alloc": "base", "shape": "base", "log": "base", "nn": "nn", "core": "core", "data": "data",
+PUBLIC = {"error": "base", "alloc": "base", "shape": "base", "log": "base", "nn": "nn", "replica": "nn", "core": "core", "data": "data",
           "format": "format", "job": "job", "train": "engine", "isochron": "cli"}
 SOURCE = {".c", ".h", ".py", ".sh", ".cmake"}
 PROSE = {".md", ".txt", ".yaml", ".in", ".map", ".tsv"}
