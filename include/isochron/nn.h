@@ -237,4 +237,31 @@ typedef struct iso_update {
  * *bad_layer: -1, or the layer where the gradient or the new weight is not finite or beyond the grid. */
 ISO_API void iso_net_update(const iso_net *net, const iso_update *u, size_t begin, size_t end, int32_t *bad_layer);
 
+/* ---- steps of few samples ------------------------------------------------------------------------------------------------ */
+
+/* One optimiser step after every 1 to ISO_NARROW_MAX samples, forward to update in one call. Here the vector lane is an output
+ * (a filter, a channel, a dense output) instead of a sample. A step of n samples has the bits of iso_pass_load, iso_pass_train,
+ * iso_pass_gradient (all, units 1) and iso_net_update (samples n, units 1) on a unit of 16 of which n are there: weights,
+ * optimiser state, loss and right answers. Every b from 1 to ISO_NARROW_MAX works for every network, optimiser and set. */
+#define ISO_NARROW_MAX 8u
+typedef struct iso_narrow iso_narrow;
+
+/* Bytes for steps of at most b samples, 1 <= b <= ISO_NARROW_MAX; SIZE_MAX when they are too many to count. */
+ISO_API size_t iso_narrow_bytes(const iso_net *net, uint32_t b);
+
+/* Made in caller memory of iso_narrow_bytes (aligned to ISO_ALIGN); belongs to one thread at a time; nothing is allocated later.
+ * No end call is needed. */
+ISO_API iso_narrow *iso_narrow_init(const iso_net *net, uint32_t b, void *memory);
+
+/* As iso_pass_load_*, 1 <= n <= b. Sample values, scale and shift are borrowed until the step has run. */
+ISO_API void iso_narrow_load_u8(iso_narrow *p, uint32_t n, const uint8_t *const *sample, const float *scale, const float *shift);
+ISO_API void iso_narrow_load_f32(iso_narrow *p, uint32_t n, const float *const *sample, const float *scale, const float *shift);
+ISO_API void iso_narrow_load_columns(iso_narrow *p, uint32_t n, const float *const *sample, const float *scale,
+                                     const float *shift);
+
+/* Forward, loss, backward and update of the loaded samples, labels [n], in place. Of u: optimizer, rate, step, w [P'] and state
+ * are used; the gradient is divided by n. r as of iso_pass_train; when r->bad_layer is not -1 a value was not finite or too large
+ * for the grid: w and state are then spoilt from that layer on and not to be used (untouched when the loss itself was bad). */
+ISO_API void iso_narrow_step(iso_narrow *p, const int32_t *labels, const iso_update *u, iso_unit_result *r);
+
 #endif
