@@ -10,8 +10,18 @@
 #include "isochron/core.h"
 #include "isochron/data.h"
 
-const cli_command *const cli_commands[] = {&cli_train,   &cli_evaluate, &cli_predict, &cli_check,
-                                           &cli_inspect, &cli_help,     NULL};
+/* clang-format off: one a line */
+const cli_command *const cli_commands[] = {
+    &cli_train,
+    &cli_evaluate,
+    &cli_predict,
+    &cli_check,
+    &cli_inspect,
+    &cli_audit,
+    &cli_help,
+    NULL,
+};
+/* clang-format on */
 
 static const cli_option options[] = {
     {"help", NULL, NULL, "this text"},

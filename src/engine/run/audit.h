@@ -52,7 +52,7 @@ typedef struct iso_audit {
     uint64_t rounds;        /* with a line that stands */
     uint64_t lines;         /* counted lines that stand */
     uint64_t superseded;    /* counted lines that a later resume took back */
-    uint64_t resumes;
+    uint64_t resumes;       /* behind a counted line */
     uint64_t border;        /* rounds that a checkpoint or the end of the run vouches for; those beyond are not settled */
     uint64_t last_round;    /* of a counted line that stands */
     uint64_t settled;       /* samples counted in rounds up to border, one counted twice is two */
@@ -79,6 +79,8 @@ typedef struct iso_audit_input {
  * says how it ended. Memory: two bits a sample for each epoch that is not whole, and a few words a resume.
  * Errors: ISO_E_FORMAT (nothing says how many samples and epochs there are, or no line is there at all), ISO_E_NOMEM. */
 int iso_audit_check(const iso_audit_input *in, iso_audit *out, iso_error *e);
+/* One more fault; its sentence is kept while there is room. */
+void iso_audit_fault(iso_audit *a, const char *format, ...) ISO_PRINTF(2, 3);
 void iso_audit_clear(iso_audit *a, const iso_alloc *alloc);
 
 /* The same for a run folder: job.yaml, summary.json and the newest checkpoint say what should be there. Nothing is

@@ -28,9 +28,10 @@ typedef struct iso_tally {
 int iso_tally_init(iso_tally *t, uint64_t samples, uint32_t epochs, const iso_alloc *a);
 void iso_tally_fini(iso_tally *t);
 
-/* Counts positions [first, first + count) of epoch `epoch` (from 0) once more. *again: how many of them had been counted
- * before, *first_again the first of these. Errors: ISO_E_ARGUMENT (beyond the epoch or the epochs), ISO_E_NOMEM; then
- * nothing was counted. Cost: O(count / 64), and samples / 64 when an epoch begins or becomes whole. */
+/* Counts positions [first, first + count) of epoch `epoch` (from 0) once more. *again: how many of them had been
+ * counted before, *first_again the first of these. Errors: ISO_E_ARGUMENT (beyond the epoch or the epochs),
+ * ISO_E_NOMEM; then nothing was counted. Cost: O(count / 64), and samples / 64 when an epoch begins or becomes whole.
+ */
 int iso_tally_add(iso_tally *t, uint32_t epoch, uint64_t first, uint64_t count, uint64_t *again, uint64_t *first_again);
 
 /* The first position at or after `from` that was counted never (times 0) or more than once (times 2), and how many in a
