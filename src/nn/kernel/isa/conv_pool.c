@@ -9,8 +9,8 @@
  *   data     per window the values and their filters' weights, those of the upper row first; a window's (R + 1) x (S + 1) C
  *            frame of dx stays in registers while the list is added.
  */
+#include "nn/kernel/isa/conv_patch.h"
 #include "nn/kernel/isa/isa.h"
-#include "nn/kernel/isa/repeat.h"
 #include "nn/kernel/isa/transpose.h"
 #include "nn/kernel/scratch.h"
 
@@ -150,99 +150,15 @@ static void list_filter(const pool_call *call, uint32_t filter, uint32_t slot, c
 
 /* ---- weights ---------------------------------------------------------------------------------------------------------------- */
 
-typedef struct patch_sum {
-    size_t n;
-    const float *value;
-    const int32_t *at;
-    const float *x;
-    size_t x_row;
-    float *sums;    /* rows of to_row floats, read unless fresh, and written */
-    size_t to_row;
-    bool fresh;
-} patch_sum;
-
-#define ISO_P_START(v, m) vf c##m##_##v = s->fresh ? v_zero() : v_load(s->sums + (m) * s->to_row + (v) * VL);
-#define ISO_P_FMA(v, m) c##m##_##v = v_fma(value, v_load(x + (m) * x_row + (v) * VL), c##m##_##v);
-#define ISO_P_STORE(v, m) v_store(s->sums + (m) * s->to_row + (v) * VL, c##m##_##v);
-#define ISO_P_ROW_START(m, N) ISO_COLUMNS_##N(ISO_P_START, m)
-#define ISO_P_ROW_FMA(m, N) ISO_COLUMNS_##N(ISO_P_FMA, m)
-#define ISO_P_ROW_STORE(m, N) ISO_COLUMNS_##N(ISO_P_STORE, m)
-
-#define ISO_DEFINE_PATCH(M, N) \
-    static void patch_##M##x##N(const patch_sum *s) \
-    { \
-        const size_t n = s->n, x_row = s->x_row; \
-        ISO_ROWS_##M(ISO_P_ROW_START, N) \
-        for (size_t i = 0; i < n; i++) { \
-            const vf value = v_set(s->value[i]); \
-            const float *x = s->x + s->at[i]; \
-            ISO_ROWS_##M(ISO_P_ROW_FMA, N) \
-        } \
-        ISO_ROWS_##M(ISO_P_ROW_STORE, N) \
-    }
-ISO_DEFINE_PATCH(1, 1)
-ISO_DEFINE_PATCH(2, 1)
-ISO_DEFINE_PATCH(3, 1)
-ISO_DEFINE_PATCH(4, 1)
-ISO_DEFINE_PATCH(5, 1)
-ISO_DEFINE_PATCH(1, 2)
-ISO_DEFINE_PATCH(2, 2)
-ISO_DEFINE_PATCH(3, 2)
-ISO_DEFINE_PATCH(4, 2)
-ISO_DEFINE_PATCH(5, 2)
-static void (*const patches[2][5])(const patch_sum *) = {{patch_1x1, patch_2x1, patch_3x1, patch_4x1, patch_5x1},
-                                                         {patch_1x2, patch_2x2, patch_3x2, patch_4x2, patch_5x2}};
-
-#if defined ISO_ISA_avx512
-/* Runs of at most 8 floats: half registers halve the cache lines touched. */
-#define ISO_H_START(m, x_) __m256 c##m = s->fresh ? _mm256_setzero_ps() : _mm256_loadu_ps(s->sums + (m) * s->to_row);
-#define ISO_H_FMA(m, x_) c##m = _mm256_fmadd_ps(value, _mm256_loadu_ps(x + (m) * x_row), c##m);
-#define ISO_H_STORE(m, x_) _mm256_storeu_ps(s->sums + (m) * s->to_row, c##m);
-#define ISO_DEFINE_NARROW(M) \
-    static void narrow_##M(const patch_sum *s) \
-    { \
-        const size_t n = s->n, x_row = s->x_row; \
-        ISO_ROWS_##M(ISO_H_START, ~) \
-        for (size_t i = 0; i < n; i++) { \
-            const __m256 value = _mm256_set1_ps(s->value[i]); \
-            const float *x = s->x + s->at[i]; \
-            ISO_ROWS_##M(ISO_H_FMA, ~) \
-        } \
-        ISO_ROWS_##M(ISO_H_STORE, ~) \
-    }
-ISO_DEFINE_NARROW(1)
-ISO_DEFINE_NARROW(2)
-ISO_DEFINE_NARROW(3)
-ISO_DEFINE_NARROW(4)
-ISO_DEFINE_NARROW(5)
-static void (*const narrow[5])(const patch_sum *) = {narrow_1, narrow_2, narrow_3, narrow_4, narrow_5};
-#endif
-
-/* One sample's list of one filter: kernel rows by five, their floats by two registers. */
+/* One sample's list of one filter. */
 static void add_patches(const pool_call *call, uint32_t sample, uint32_t filter, uint32_t slot, bool fresh)
 {
     const iso_conv *c = call->c;
     const iso_conv_pool_scratch *s = &call->s;
-    size_t list = (sample * (size_t)s->filters + slot) * s->list, run = (size_t)c->kernel_columns * c->channels;
-    size_t registers = (run + VL - 1) / VL;
-    patch_sum p = {.n = s->count[sample * s->filters + slot], .value = s->value + list, .at = s->at + list, .x_row = call->width,
-                   .to_row = s->row, .fresh = fresh};
-    const float *x = s->x + sample * s->sample;
-    float *sums = s->sums + (sample * (size_t)c->filters + filter) * c->kernel_rows * s->row;
-    for (uint32_t r = 0; r < c->kernel_rows; r += 5) {
-        uint32_t rows = c->kernel_rows - r < 5 ? c->kernel_rows - r : 5;
-        for (size_t v = 0; v < registers; v += 2) {
-            p.x = x + r * call->width + v * VL;
-            p.sums = sums + r * s->row + v * VL;
-#if defined ISO_ISA_avx512
-            if (run <= 8) {
-                narrow[rows - 1](&p);
-                continue;
-            }
-#endif
-            patches[registers - v >= 2][rows - 1](&p);
-        }
-    }
+    size_t list = (sample * (size_t)s->filters + slot) * s->list;
+    add_list(c, (patch_sum){.n = s->count[sample * s->filters + slot], .value = s->value + list, .at = s->at + list,
+                            .x = s->x + sample * s->sample, .x_row = call->width, .to_row = s->row, .fresh = fresh,
+                            .sums = s->sums + (sample * (size_t)c->filters + filter) * c->kernel_rows * s->row});
 }
 
 /* tree16 over the samples, and [r][s][c] -> [c][r][s]. */
@@ -269,120 +185,6 @@ static void gather_weights(const pool_call *call, float *dw, float *db)
 }
 
 /* ---- data ------------------------------------------------------------------------------------------------------------------- */
-
-/* [2][K][R][frame] from w [K][C][R][S]: kernel rows as [s][c], shifted by the window's left or right column. */
-static void make_frames(const pool_call *call, const float *w)
-{
-    const iso_conv *c = call->c;
-    const iso_conv_pool_scratch *s = &call->s;
-    size_t half = (size_t)c->filters * c->kernel_rows * s->frame;
-    memset(s->frames, 0, 2 * half * sizeof *s->frames);
-    for (uint32_t f = 0; f < c->filters; f++) {
-        for (uint32_t channel = 0; channel < c->channels; channel++) {
-            for (uint32_t r = 0; r < c->kernel_rows; r++) {
-                float *to = s->frames + (f * (size_t)c->kernel_rows + r) * s->frame + channel;
-                for (uint32_t k = 0; k < c->kernel_columns; k++, w++) {
-                    to[k * (size_t)c->channels] = *w;
-                    to[half + (k + (size_t)c->stride) * c->channels] = *w;
-                }
-            }
-        }
-    }
-}
-
-typedef struct frame_sum {
-    const float *value[2];   /* the window's upper and lower row */
-    const int32_t *at[2];    /* places in the frames */
-    uint32_t n[2];
-    const float *frames;
-    size_t w_row;
-    float *dx;
-    size_t dx_row;
-} frame_sum;
-
-#define ISO_NEXT_0 1
-#define ISO_NEXT_1 2
-#define ISO_NEXT_2 3
-#define ISO_NEXT_3 4
-#define ISO_NEXT_4 5
-#define ISO_F_NAME_(m, v) c##m##_##v
-#define ISO_F_NAME(m, v) ISO_F_NAME_(m, v)
-#define ISO_F_START(v, m) vf c##m##_##v = v_load(dx + (m) * dx_row + (v) * VL);
-#define ISO_F_UPPER(v, m) c##m##_##v = v_fma(value, v_load(w + (m) * w_row + (v) * VL), c##m##_##v);
-#define ISO_F_LOWER(v, m) \
-    ISO_F_NAME(ISO_NEXT_##m, v) = v_fma(value, v_load(w + (m) * w_row + (v) * VL), ISO_F_NAME(ISO_NEXT_##m, v));
-#define ISO_F_STORE(v, m) v_store(dx + (m) * dx_row + (v) * VL, c##m##_##v);
-#define ISO_F_ROW_START(m, N) ISO_COLUMNS_##N(ISO_F_START, m)
-#define ISO_F_ROW_UPPER(m, N) ISO_COLUMNS_##N(ISO_F_UPPER, m)
-#define ISO_F_ROW_LOWER(m, N) ISO_COLUMNS_##N(ISO_F_LOWER, m)
-#define ISO_F_ROW_STORE(m, N) ISO_COLUMNS_##N(ISO_F_STORE, m)
-
-/* R kernel rows, R1 = R + 1 rows of the frame, N registers of it. */
-#define ISO_DEFINE_FRAME(R, R1, N) \
-    static void frame_##R##x##N(const frame_sum *s, size_t first) \
-    { \
-        float *dx = s->dx + first; \
-        const size_t dx_row = s->dx_row, w_row = s->w_row; \
-        ISO_ROWS_##R1(ISO_F_ROW_START, N) \
-        for (uint32_t i = 0; i < s->n[0]; i++) { \
-            const vf value = v_set(s->value[0][i]); \
-            const float *w = s->frames + s->at[0][i] + first; \
-            ISO_ROWS_##R(ISO_F_ROW_UPPER, N) \
-        } \
-        for (uint32_t i = 0; i < s->n[1]; i++) { \
-            const vf value = v_set(s->value[1][i]); \
-            const float *w = s->frames + s->at[1][i] + first; \
-            ISO_ROWS_##R(ISO_F_ROW_LOWER, N) \
-        } \
-        ISO_ROWS_##R1(ISO_F_ROW_STORE, N) \
-    }
-ISO_DEFINE_FRAME(3, 4, 1)
-ISO_DEFINE_FRAME(3, 4, 2)
-ISO_DEFINE_FRAME(5, 6, 1)
-ISO_DEFINE_FRAME(5, 6, 2)
-#if defined ISO_ISA_avx2
-#define FRAME_REGISTERS 2
-static void (*const frames_3[])(const frame_sum *, size_t) = {frame_3x1, frame_3x2};
-static void (*const frames_5[])(const frame_sum *, size_t) = {frame_5x1, frame_5x2};
-#else
-#define FRAME_REGISTERS 3
-ISO_DEFINE_FRAME(3, 4, 3)
-ISO_DEFINE_FRAME(5, 6, 3)
-static void (*const frames_3[])(const frame_sum *, size_t) = {frame_3x1, frame_3x2, frame_3x3};
-static void (*const frames_5[])(const frame_sum *, size_t) = {frame_5x1, frame_5x2, frame_5x3};
-#endif
-
-/* Any other kernel height or stride: the same sums in memory. */
-static void scatter(const frame_sum *s, uint32_t kernel_rows, size_t frame, size_t down)
-{
-    for (size_t half = 0; half < 2; half++) {
-        for (uint32_t i = 0; i < s->n[half]; i++) {
-            const vf value = v_set(s->value[half][i]);
-            const float *w = s->frames + s->at[half][i];
-            for (uint32_t r = 0; r < kernel_rows; r++) {
-                float *dx = s->dx + half * down + r * s->dx_row;
-                for (size_t v = 0; v < frame; v += VL)
-                    v_store(dx + v, v_fma(value, v_load(w + r * s->w_row + v), v_load(dx + v)));
-            }
-        }
-    }
-}
-
-/* One window of one sample. */
-static void add_window(const pool_call *call, const frame_sum *s)
-{
-    const iso_conv *c = call->c;
-    if (c->stride != 1 || (c->kernel_rows != 3 && c->kernel_rows != 5)) {
-        scatter(s, c->kernel_rows, call->s.frame, c->stride * call->width);
-        return;
-    }
-    void (*const *frames)(const frame_sum *, size_t) = c->kernel_rows == 3 ? frames_3 : frames_5;
-    size_t total = ((c->kernel_columns + (size_t)c->stride) * c->channels + VL - 1) / VL;
-    for (size_t v = 0; v < total; v += FRAME_REGISTERS) {
-        size_t n = total - v < FRAME_REGISTERS ? total - v : FRAME_REGISTERS;
-        frames[n - 1](s, v * VL);
-    }
-}
 
 /* Lists of one window: value and weights of every filter it has, upper row and lower row apart. */
 static void list_window(const pool_call *call, size_t window, const float *dy, const uint8_t *arg, uint32_t *count)
@@ -435,7 +237,7 @@ static void data_gradient(const pool_call *call, float *dx, const float *dy, con
                     f.at[half] = s->at + (16 * half + sample) * s->near;
                 }
                 f.dx = s->dx + sample * s->sample + place;
-                add_window(call, &f);
+                add_frame(c, &f, s->frame);
             }
         }
     }
@@ -452,7 +254,7 @@ void ISO_K(conv_pool_backward)(const iso_conv *c, uint32_t groups, float *dx, fl
     call.x_pixels = (c->rows + 2 * (size_t)c->pad_rows) * (c->columns + 2 * (size_t)c->pad_columns);
     memset(call.s.bias, 0, 16 * (size_t)c->filters * sizeof *call.s.bias);
     if (dx != NULL)
-        make_frames(&call, w);
+        make_frames(c, call.s.frames, call.s.frame, w);
     for (uint32_t g = 0; g < groups; g++) {
         const float *dy_group = dy + g * c->y_group;
         const uint8_t *arg_group = arg + g * c->y_group;
