@@ -22,9 +22,9 @@
  *           With `carry` the optimiser's arrays follow the weights.
  *   fp32    a difference (gradient) in fp32, rounded to a multiple of 2^-40
  *   bf16    the upper half of an fp32, rounded to nearest even (below 2^-33: to a multiple of 2^-40)
- *   int8    blocks of 1024 values (the last may be short): a byte E = 0..62, then a byte a value, q = -127..127; the value is
+ *   int8    blocks of 1024 values (the last may be short): a byte E = 0..56, then a byte a value, q = -127..127; the value is
  *           q 2^(E-40), E the least with 127 2^(E-40) >= the block's largest |value|, q rounded to nearest even
- *   int4    the same with q = -7..7: byte j of a block of n values holds value j in its low and value j + ceil(n/2) in its
+ *   int4    the same with q = -7..7, E = 0..60: byte j of a block of n values holds value j in its low and value j + ceil(n/2) in its
  *           high four bits, two's complement
  * What rounding takes away stays in the sender's *error memory* and is added next time (not for exact): nothing is lost.
  * So every value on the way is a multiple of 2^-40 and sums of sample-weighted values are exact integers, in any order.
@@ -197,8 +197,7 @@ ISO_API void iso_merger_full(const iso_merger *m, void *out);
  * to 2^22 / samples), at most 2^40. */
 ISO_API void iso_merger_begin(iso_merger *m, uint64_t samples);
 /* Adds a node's answer over `samples` samples, 1 .. 2^29 - 1. Any order, any mixture of payloads: the same bits. LOCAL, EXACT:
- * weights; as the only
- * answer they will be assigned, beside others their difference from the present weights counts, in fp32.
+ * weights; as the only answer they will be assigned, beside others their difference from the present weights counts, in fp32.
  * Errors, nothing is changed: ISO_E_PROTOCOL (length, exponent), ISO_E_NONFINITE (names tensor and value), ISO_E_ARGUMENT
  * (samples 0, or more than begin allowed), ISO_E_STATE (carry: not EXACT, or a second answer). */
 ISO_API int iso_merger_take(iso_merger *m, iso_payload payload, const void *bytes, size_t count, uint64_t samples, iso_error *e);

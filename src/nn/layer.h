@@ -81,7 +81,8 @@ struct iso_layer_kind {
     /* training false: what only backward reads need not be saved. NULL for views. */
     void (*forward)(const iso_layer *l, const iso_work *k, bool training);
     void (*backward)(const iso_layer *l, const iso_work *k);
-    /* Where published value i of a part lies among its internal ones. NULL: at i. */
+    /* Where published value i of a part lies among its internal ones; values of one row (the last dimension) lie at equal
+     * distances. NULL: at i. */
     size_t (*place)(const iso_layer *l, int part, size_t i);
     /* Initial value of all weights when they are not drawn. NULL: drawn. Biases begin at 0. */
     float (*start)(const iso_layer *l);

@@ -24,6 +24,9 @@ bool iso_kept_place(const iso_net *net, uint32_t index, uint32_t unit, size_t *x
 /* The bound on a value of one unit's gradient when so many units are merged: 2^62 on the grid, shared by them. */
 float iso_gradient_limit(uint64_t units);
 
+/* The optimiser's step as the kernels take it: `step` as in iso_update, bias: of a bias. */
+iso_step iso_step_of(const iso_optimizer *o, double rate, uint64_t step, uint64_t samples, bool bias);
+
 /* The layer that computes layer `index`'s output, itself or the one that absorbed it. */
 static inline bool iso_layer_works(const iso_layer *l)
 {

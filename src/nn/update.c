@@ -5,19 +5,18 @@
 
 enum { STATES_MAX = 2, SUMS_MAX = 64 };
 
-static iso_step step_of(const iso_update *u, bool bias)
+iso_step iso_step_of(const iso_optimizer *o, double rate, uint64_t step, uint64_t samples, bool bias)
 {
-    const iso_optimizer *o = u->optimizer;
-    iso_step s = {.kind = o->kind, .scale = 0x1p-40 / (double)u->samples, .rate = (float)u->rate};
+    iso_step s = {.kind = o->kind, .scale = 0x1p-40 / (double)samples, .rate = (float)rate};
     s.momentum = (float)o->momentum;
     s.decay = bias && !o->decay_bias ? 0.0f : (float)o->weight_decay;
     if (o->kind == ISO_ADAM) {
-        s.rate = (float)(u->rate / (1 - iso_power(o->beta1, u->step)));
+        s.rate = (float)(rate / (1 - iso_power(o->beta1, step)));
         s.beta1 = (float)o->beta1;
         s.one_minus_beta1 = (float)(1 - o->beta1);
         s.beta2 = (float)o->beta2;
         s.one_minus_beta2 = (float)(1 - o->beta2);
-        s.inv_correction2 = (float)(1 / (1 - iso_power(o->beta2, u->step)));
+        s.inv_correction2 = (float)(1 / (1 - iso_power(o->beta2, step)));
         s.epsilon = (float)o->epsilon;
     }
     return s;
@@ -42,7 +41,7 @@ static bool update_part(const iso_net *net, const iso_update *u, const iso_layer
 {
     float *state[STATES_MAX] = {NULL, NULL};
     int64_t *sum[SUMS_MAX];
-    iso_step s = step_of(u, part == ISO_BIAS);
+    iso_step s = iso_step_of(u->optimizer, u->rate, u->step, u->samples, part == ISO_BIAS);
     size_t offset = l->part[part].offset;
     bool from_kept = u->kept_count && l->kind->keeps;
     for (uint32_t i = 0; i < iso_optimizer_states(u->optimizer); i++)

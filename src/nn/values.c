@@ -4,34 +4,77 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "nn/net.h"
+#include "nn/codec.h"
 
-static size_t place(const iso_layer *l, int part, size_t i)
+/* From published value v of a part on: where it lies, how far apart the values behind it are, and for how many that holds. Values
+ * of one row of a tensor lie at equal distances. */
+static size_t run_of(const iso_layer *l, int part, size_t v, size_t *at, size_t *step)
 {
-    return l->kind->place ? l->kind->place(l, part, i) : i;
+    const iso_part *p = &l->part[part];
+    *at = p->offset + v;
+    *step = 1;
+    if (!l->kind->place)
+        return p->count - v;
+    size_t row = p->dim[p->rank - 1], left = row - v % row;
+    *at = p->offset + l->kind->place(l, part, v);
+    if (left > 1)
+        *step = p->offset + l->kind->place(l, part, v + 1) - *at;
+    return left;
+}
+
+/* Published values [begin, end) of layer l's part that lie in it: from `out` to w, or from w to `out`. */
+static void move_part(const iso_layer *l, int part, size_t begin, size_t end, float *w, float *out, bool publish)
+{
+    const iso_part *p = &l->part[part];
+    size_t from = begin > p->published ? begin : p->published;
+    size_t to = end < p->published + p->count ? end : p->published + p->count;
+    while (from < to) {
+        size_t at, step, n = run_of(l, part, from - p->published, &at, &step);
+        float *inside = w + at, *outside = out + (from - begin);
+        n = n < to - from ? n : to - from;
+        if (step == 1)
+            memcpy(publish ? outside : inside, publish ? inside : outside, n * sizeof *w);
+        else if (publish)
+            for (size_t i = 0; i < n; i++)
+                outside[i] = inside[i * step];
+        else
+            for (size_t i = 0; i < n; i++)
+                inside[i * step] = outside[i];
+        from += n;
+    }
+}
+
+static void move(const iso_net *net, size_t begin, size_t end, float *w, float *out, bool publish)
+{
+    for (uint32_t i = 0; i < net->layer_count; i++)
+        for (int part = 0; part < ISO_PARTS; part++)
+            move_part(&net->layer[i], part, begin, end, w, out, publish);
+}
+
+void iso_net_publish_range(const iso_net *net, const float *w, size_t begin, size_t end, float *out)
+{
+    move(net, begin, end, (float *)(uintptr_t)w, out, true);
+}
+
+void iso_net_adopt_range(const iso_net *net, const float *published, size_t begin, size_t end, float *w)
+{
+    move(net, begin, end, w, (float *)(uintptr_t)published, false);
 }
 
 void iso_net_publish(const iso_net *net, const float *w, float *published)
 {
-    for (uint32_t i = 0; i < net->layer_count; i++)
-        for (int part = 0; part < ISO_PARTS; part++) {
-            const iso_layer *l = &net->layer[i];
-            const iso_part *p = &l->part[part];
-            for (size_t v = 0; v < p->count; v++)
-                published[p->published + v] = w[p->offset + place(l, part, v)];
-        }
+    iso_net_publish_range(net, w, 0, net->parameters, published);
 }
 
 void iso_net_adopt(const iso_net *net, const float *published, float *w)
 {
     memset(w, 0, net->values * sizeof *w);
-    for (uint32_t i = 0; i < net->layer_count; i++)
-        for (int part = 0; part < ISO_PARTS; part++) {
-            const iso_layer *l = &net->layer[i];
-            const iso_part *p = &l->part[part];
-            for (size_t v = 0; v < p->count; v++)
-                w[p->offset + place(l, part, v)] = published[p->published + v];
-        }
+    iso_net_adopt_range(net, published, 0, net->parameters, w);
+}
+
+static size_t place(const iso_layer *l, int part, size_t i)
+{
+    return l->kind->place ? l->kind->place(l, part, i) : i;
 }
 
 /* Half the width of the uniform distribution: variance 1/fan_in (LeCun), 2/fan_in (He), 2/(fan_in + fan_out) (Xavier). */

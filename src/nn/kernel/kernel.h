@@ -37,6 +37,7 @@
 #include <stdint.h>
 
 #include "isochron/nn.h"
+#include "isochron/replica.h"
 
 static inline size_t iso_round16(size_t n) { return (n + 15) & ~(size_t)15; }
 
@@ -98,8 +99,12 @@ typedef struct iso_step {
     float beta1, one_minus_beta1, beta2, one_minus_beta2, inv_correction2, epsilon;
 } iso_step;
 
+/* Those of steps of few samples: nn/kernel/narrow.h. */
+typedef struct iso_narrow_kernels iso_narrow_kernels;
+
 typedef struct iso_kernels {
     const char *name;
+    const iso_narrow_kernels *narrow;
 
     /* ---- samples in --------------------------------------------------------------------------------------------------- */
     /* n <= 16 samples of [C][H][W] values into one lane group x [C][H+2pr][W+2pc][16]: fma(value, scale[c], shift[c]);
@@ -187,6 +192,24 @@ typedef struct iso_kernels {
     /* One step: the sums are added, set to 0, and used. False when a new weight is not finite or |sum| * 2^-40 is not below
      * 2^22. */
     bool (*update)(const iso_step *s, size_t n, float *w, float *const *state, int64_t *const *sum, uint32_t sum_count);
+
+    /* ---- payloads (isochron/replica.h), one block of n <= 1024 values. Arrays of floats and sums have room for round16(n); what
+     * lies beyond n is 0 and stays 0. Bytes are exactly those of n values. -------------------------------------------------- */
+    /* value += error (below 2^-60: 0), then is encoded into out; value becomes what was sent, rest what was not. rest may be
+     * error. EXACT: value is sent as it is, rest = error. False when a value is not finite or not below 2^22: all is
+     * undefined. */
+    bool (*pack)(iso_payload payload, uint8_t *out, size_t n, float *value, const float *error, float *rest);
+    /* Decodes. False when an exponent is wrong or a value is not finite or not below limit. */
+    bool (*unpack)(iso_payload payload, float *value, size_t n, const uint8_t *in, float limit);
+    /* sum += rint(value scale), products below 2^62; n a multiple of 16 from here on. */
+    void (*weigh)(int64_t *sum, const float *value, size_t n, double scale);
+    /* value = (float)(sum scale); sums stay. */
+    void (*mean)(float *value, const int64_t *sum, size_t n, double scale);
+    /* Nesterov: u = fma(momentum, u, value), flushed; value = rate fma(momentum, u, value). */
+    void (*outer)(float *value, float *velocity, size_t n, float rate, float momentum);
+    /* *square += |w - base|^2, *dot += (w - base) . direction (NULL: base 0, direction 0): fma chains of the 16 lanes over 1024
+     * values, tree16, then added in double, block after block. */
+    void (*distance)(const float *w, const float *base, const float *direction, size_t n, double *square, double *dot);
 } iso_kernels;
 
 /* The table of a set, NULL when this CPU or build lacks it. ISO_ISA_AUTO: the best. */

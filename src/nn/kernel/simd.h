@@ -54,6 +54,8 @@ ISO_INLINE vi i_and(vi a, vi b) { return _mm512_and_si512(a, b); }
 ISO_INLINE vi i_or(vi a, vi b) { return _mm512_or_si512(a, b); }
 ISO_INLINE vi i_shl23(vi a) { return _mm512_slli_epi32(a, 23); }
 ISO_INLINE vi i_shr23(vi a) { return _mm512_srli_epi32(a, 23); }
+ISO_INLINE vi i_shl16(vi a) { return _mm512_slli_epi32(a, 16); }
+ISO_INLINE vi i_shr16(vi a) { return _mm512_srli_epi32(a, 16); }
 ISO_INLINE vi i_select(vm m, vi yes, vi no) { return _mm512_mask_blend_epi32(m, no, yes); }
 ISO_INLINE vf v_from_i(vi a) { return _mm512_cvtepi32_ps(a); }
 ISO_INLINE vi i_bits(vf a) { return _mm512_castps_si512(a); }
@@ -109,6 +111,8 @@ ISO_INLINE vi i_and(vi a, vi b) { return _mm256_and_si256(a, b); }
 ISO_INLINE vi i_or(vi a, vi b) { return _mm256_or_si256(a, b); }
 ISO_INLINE vi i_shl23(vi a) { return _mm256_slli_epi32(a, 23); }
 ISO_INLINE vi i_shr23(vi a) { return _mm256_srli_epi32(a, 23); }
+ISO_INLINE vi i_shl16(vi a) { return _mm256_slli_epi32(a, 16); }
+ISO_INLINE vi i_shr16(vi a) { return _mm256_srli_epi32(a, 16); }
 ISO_INLINE vi i_select(vm m, vi yes, vi no) { return _mm256_blendv_epi8(no, yes, _mm256_castps_si256(m)); }
 ISO_INLINE vf v_from_i(vi a) { return _mm256_cvtepi32_ps(a); }
 ISO_INLINE vi i_bits(vf a) { return _mm256_castps_si256(a); }
@@ -180,6 +184,8 @@ ISO_INLINE vi i_and(vi a, vi b) { vi r; ISO_EACH(i) r.v[i] = a.v[i] & b.v[i]; re
 ISO_INLINE vi i_or(vi a, vi b) { vi r; ISO_EACH(i) r.v[i] = a.v[i] | b.v[i]; return r; }
 ISO_INLINE vi i_shl23(vi a) { vi r; ISO_EACH(i) r.v[i] = (int32_t)((uint32_t)a.v[i] << 23); return r; }
 ISO_INLINE vi i_shr23(vi a) { vi r; ISO_EACH(i) r.v[i] = (int32_t)((uint32_t)a.v[i] >> 23); return r; }
+ISO_INLINE vi i_shl16(vi a) { vi r; ISO_EACH(i) r.v[i] = (int32_t)((uint32_t)a.v[i] << 16); return r; }
+ISO_INLINE vi i_shr16(vi a) { vi r; ISO_EACH(i) r.v[i] = (int32_t)((uint32_t)a.v[i] >> 16); return r; }
 ISO_INLINE vi i_select(vm m, vi yes, vi no) { vi r; ISO_EACH(i) r.v[i] = m.v[i] ? yes.v[i] : no.v[i]; return r; }
 ISO_INLINE vf v_from_i(vi a) { vf r; ISO_EACH(i) r.v[i] = (float)a.v[i]; return r; }
 ISO_INLINE vi i_bits(vf a) { vi r; memcpy(&r, &a, sizeof r); return r; }

@@ -22,6 +22,13 @@ ISO_INLINE vq q_rint(const float *x)
     return (vq){_mm512_cvtps_epi64(_mm256_loadu_ps(x)), _mm512_cvtps_epi64(_mm256_loadu_ps(x + 8))};
 }
 ISO_INLINE vq q_rint_small(const float *x) { return q_rint(x); }
+/* rint(x scale), below 2^62: a product of doubles, rounded once more only when it has more than 53 bits */
+ISO_INLINE vq q_rint_scaled(const float *x, double scale)
+{
+    __m512d s = _mm512_set1_pd(scale);
+    __m512d low = _mm512_cvtps_pd(_mm256_loadu_ps(x)), high = _mm512_cvtps_pd(_mm256_loadu_ps(x + 8));
+    return (vq){_mm512_cvtpd_epi64(_mm512_mul_pd(low, s)), _mm512_cvtpd_epi64(_mm512_mul_pd(high, s))};
+}
 ISO_INLINE vd d_from_q(vq x) { return (vd){_mm512_cvtepi64_pd(x.a), _mm512_cvtepi64_pd(x.b)}; }
 /* (float)(x * scale) */
 ISO_INLINE vf v_from_d(vd x, double scale)
@@ -69,6 +76,12 @@ ISO_INLINE vq q_rint_small(const float *x)
 {
     return (vq){i64_small(_mm256_cvtps_pd(_mm_loadu_ps(x))), i64_small(_mm256_cvtps_pd(_mm_loadu_ps(x + 4)))};
 }
+ISO_INLINE vq q_rint_scaled(const float *x, double scale)
+{
+    __m256d s = _mm256_set1_pd(scale);
+    __m256d low = _mm256_cvtps_pd(_mm_loadu_ps(x)), high = _mm256_cvtps_pd(_mm_loadu_ps(x + 4));
+    return (vq){i64_large(_mm256_mul_pd(low, s)), i64_large(_mm256_mul_pd(high, s))};
+}
 /* int64 to double, rounded once: the upper 48 bits and the lower 16 are put into two doubles exactly, then added. */
 ISO_INLINE __m256d d_from_i64(__m256i x)
 {
@@ -101,17 +114,18 @@ ISO_INLINE vq q_add(vq x, vq y)
     ISO_EACH(i) r.v[i] = (int64_t)((uint64_t)x.v[i] + (uint64_t)y.v[i]);
     return r;
 }
-/* rint of VL floats below 2^62. From 2^52 on a double is an integer already; below, adding and taking away 2^52 rounds to one,
- * ties to even. */
-ISO_INLINE vq q_rint(const float *x)
+/* rint of VL floats below 2^62, scaled in double. From 2^52 on a double is an integer already; below, adding and taking away 2^52
+ * rounds to one, ties to even. */
+ISO_INLINE vq q_rint_scaled(const float *x, double scale)
 {
     vq r;
     ISO_EACH(i) {
-        double d = x[i], magic = d < 0.0 ? -0x1p52 : 0x1p52;
+        double d = x[i] * scale, magic = d < 0.0 ? -0x1p52 : 0x1p52;
         r.v[i] = (int64_t)(__builtin_fabs(d) < 0x1p52 ? (d + magic) - magic : d);
     }
     return r;
 }
+ISO_INLINE vq q_rint(const float *x) { return q_rint_scaled(x, 1.0); }
 ISO_INLINE vq q_rint_small(const float *x)
 {
     vq r;
