@@ -118,15 +118,19 @@ ISO_API uint32_t iso_replica_check(const iso_replica *r);
  * is thrown away (its optimiser steps too, when carry). units: units of work the round can have at most, at least 1. */
 ISO_API void iso_replica_begin(iso_replica *r, uint32_t epoch, uint64_t units);
 
-/* Loads samples at epoch positions [position, position + n), n <= the pass's unit, into the pass (iso_pass_load_*), and
- * returns their labels [n], valid until the next call. */
-typedef const int32_t *(*iso_replica_load)(void *context, uint64_t position, uint32_t n, iso_pass *pass);
+/* Samples of the training pass that work wants: 16 when a step has at most 16 samples, the unit at most; 0: none, steps are so
+ * small (ISO_NARROW_MAX) that they have a pass of their own inside the replica. */
+ISO_API uint32_t iso_replica_pass_unit(const iso_replica_config *config);
 
-/* Works off one unit, positions [first, first + n), n <= config.unit; the pass is a training pass of config.unit samples on
- * the same network. LOCAL: ceil(n / local_batch) steps, or a part of one step when a step has several units (a step whose
+/* Loads samples at epoch positions [position, position + n), n <= iso_replica_pass_unit, into `pass` (iso_pass_load_*) or, when
+ * that is NULL, into `narrow` (iso_narrow_load_*), and returns their labels [n], valid until the next call. */
+typedef const int32_t *(*iso_replica_load)(void *context, uint64_t position, uint32_t n, iso_pass *pass, iso_narrow *narrow);
+
+/* Works off one unit, positions [first, first + n), n <= config.unit; the pass is a training pass of iso_replica_pass_unit
+ * samples on the same network (NULL when that is 0). LOCAL: ceil(n / local_batch) steps, or a part of one step when a step has several units (a step whose
  * last unit has come is made; _finish makes a short one). Rate: iso_schedule_rate at the step's first sample. GRADIENT: the
  * unit's gradient joins the sum. *result: the unit's samples, right answers and loss, each measured before the step that
- * learns from it; bad_layer when a value is not finite or too large (the replica is then of no use but for adopt). */
+ * learns from it; bad_layer when a value is not finite or too large (the replica is then of no use but for reset and adopt). */
 ISO_API void iso_replica_work(iso_replica *r, iso_pass *pass, uint64_t first, uint32_t n, iso_replica_load load, void *context,
                               iso_unit_result *result);
 /* Samples that wait for their step to be full (0: at a step's border). */
