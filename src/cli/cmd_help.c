@@ -12,14 +12,7 @@
 
 /* clang-format off: one a line */
 const cli_command *const cli_commands[] = {
-    &cli_train,
-    &cli_evaluate,
-    &cli_predict,
-    &cli_check,
-    &cli_inspect,
-    &cli_audit,
-    &cli_help,
-    NULL,
+    &cli_train, &cli_evaluate, &cli_predict, &cli_check, &cli_inspect, &cli_audit, &cli_compare, &cli_help, NULL,
 };
 /* clang-format on */
 
@@ -111,15 +104,21 @@ static void print_layers(void)
     printf("\n");
 }
 
+/* A line a policy, to choose by; then what each can be told. */
 void cli_print_policies(void)
 {
-    printf("Policies of `sync`, with their parameters [default]: --sync NAME:KEY=VALUE, or sync: {policy: NAME, KEY: "
-           "VALUE}.\n\n");
+    printf("Policies of `sync`: how the nodes agree on the weights, and where each comes from.\n\n");
+    for (uint32_t i = 0; i < iso_policy_count(); i++) {
+        const iso_policy *p = iso_policy_at(i);
+        printf("%-12s %s\n%12s from: %s\n", iso_policy_name(p), iso_policy_summary(p), "", iso_policy_source(p));
+    }
+    printf("\nTheir parameters [default]: --sync NAME:KEY=VALUE:KEY=VALUE, or sync: {policy: NAME, KEY: VALUE}.\n\n");
     for (uint32_t i = 0; i < iso_policy_count(); i++) {
         const iso_policy *p = iso_policy_at(i);
         uint32_t count;
         const iso_option *o = iso_policy_parameters(p, &count);
-        printf("%-14s %s\n", iso_policy_name(p), iso_policy_summary(p));
+        if (count)
+            printf("  %s\n", iso_policy_name(p));
         for (uint32_t k = 0; k < count; k++)
             print_option(&o[k]);
     }

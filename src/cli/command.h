@@ -16,7 +16,8 @@ typedef struct cli_command {
     int (*run)(const cli_arguments *a); /* returns the exit status, has printed why */
 } cli_command;
 
-extern const cli_command cli_train, cli_evaluate, cli_predict, cli_check, cli_inspect, cli_audit, cli_help;
+extern const cli_command cli_train, cli_evaluate, cli_predict, cli_check, cli_inspect, cli_audit, cli_compare,
+    cli_help;
 /* All of them, NULL at the end. */
 extern const cli_command *const cli_commands[];
 

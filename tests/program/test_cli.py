@@ -27,7 +27,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 ISO = str(pathlib.Path(os.environ.get("ISOCHRON", ROOT / "build" / "isochron")).resolve())
-COMMANDS = ("train", "evaluate", "predict", "check", "inspect", "audit", "help")
+COMMANDS = ("train", "evaluate", "predict", "check", "inspect", "audit", "compare", "help")
 
 
 def idx(path, dims, values):
