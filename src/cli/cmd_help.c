@@ -10,11 +10,9 @@
 #include "isochron/core.h"
 #include "isochron/data.h"
 
-/* clang-format off: one a line */
 const cli_command *const cli_commands[] = {
     &cli_train, &cli_evaluate, &cli_predict, &cli_check, &cli_inspect, &cli_audit, &cli_compare, &cli_help, NULL,
 };
-/* clang-format on */
 
 static const cli_option options[] = {
     {"help", NULL, NULL, "this text"},
