@@ -35,6 +35,7 @@
 
 #include "isochron/error.h"
 #include "isochron/nn.h"
+#include "isochron/replica.h"
 
 #define ISO_COORDINATOR UINT32_MAX       /* the coordinator's id in from/to */
 #define ISO_EVERYONE (UINT32_MAX - 1)    /* to: all nodes the engine can reach */
@@ -133,6 +134,47 @@ ISO_API int iso_policy_spec_parse(iso_policy_spec *spec, const char *parameters,
 /* The whole form of the command line: "nns", "hmdspt:payload=int4:local_batch=8". */
 ISO_API int iso_policy_parse(iso_policy_spec *out, const char *text, iso_error *e);
 
+/* What a node makes of its units, and what the coordinator does with it. */
+typedef enum iso_way {
+    ISO_PLAN_SUM,                        /* exact integer sums of gradients, one optimiser step a batch */
+    ISO_PLAN_GRADIENT,                     /* encoded mean gradients (iso_replica, iso_merger, way GRADIENT) */
+    ISO_PLAN_LOCAL                         /* local steps, encoded differences (way LOCAL) */
+} iso_way;
+/* "sum", "gradient", "local". */
+ISO_API const char *iso_way_name(iso_way way);
+
+/* When a round of local steps ends. */
+typedef enum iso_trigger_kind {
+    ISO_TRIGGER_FIXED,                   /* after h_max steps of the fastest node */
+    ISO_TRIGGER_SWITCH,                  /* 1 step until the learning rate has fallen, then h_max (post-local SGD) */
+    ISO_TRIGGER_LOSS,                    /* h_max sqrt(loss / first loss) steps (AdaComm) */
+    ISO_TRIGGER_VARIANCE,                /* when the variance between nodes exceeds theta (FDA) */
+    ISO_TRIGGER_MICRO                    /* the same with a theta that calibrates itself and falls with the loss (HMDSPT) */
+} iso_trigger_kind;
+
+/* A policy with its parameters as the settings that engines and workers act on. The same on every machine of a job. */
+typedef struct iso_plan {
+    iso_way way;
+    bool free;                           /* each answer is applied at once, with rate / (1 + staleness); else all of a round */
+    bool one_node;                       /* one node works at a time; its optimiser's state travels (carry) */
+    bool whole_epoch;                    /* the pool is the epoch, not a batch: LOCAL, and GRADIENT when free */
+    bool by_score;                       /* a node gets its share of the round as one lease, in proportion to its score */
+    bool boxed;                          /* rounds of local steps end by time: nobody waits for a slow lease */
+    uint64_t batch;                      /* global batch of the ways that have one, not yet cut to the samples; samples of a
+                                            lease when free */
+    uint32_t local_batch;                /* samples of a local step */
+    uint32_t h_min, h_max;               /* local steps of the fastest node in a round */
+    uint32_t monitor_every;              /* local steps between two PULSEs; 0: none */
+    uint32_t staleness;                  /* free: leases a node may be ahead of the slowest; UINT32_MAX: any number */
+    iso_trigger_kind trigger;
+    double theta;                        /* VARIANCE: the threshold; MICRO: its factor */
+    iso_payload up, down;                /* GRADIENT, LOCAL */
+    iso_outer outer;                     /* LOCAL */
+} iso_plan;
+
+/* The plan of a policy for a job of `samples` training samples and global batch `batch`. Thread: any. */
+ISO_API void iso_policy_plan(const iso_policy_spec *spec, uint64_t samples, uint64_t batch, iso_plan *out);
+
 /* The global batch a policy works with: the job's, or its own when it ignores it; never more than `samples`. */
 ISO_API uint64_t iso_policy_batch(const iso_policy_spec *spec, uint64_t samples, uint64_t batch);
 
@@ -151,7 +193,9 @@ ISO_API uint64_t iso_policy_batch(const iso_policy_spec *spec, uint64_t samples,
     X(NEED, 9, "need")           /* N: I lack the weights of this round */                   \
     X(RESET, 10, "reset")        /* C: you are stale, join again */                          \
     X(HEARTBEAT, 11, "heartbeat")/* N: I am here, and I hear nothing */                      \
-    X(BYE, 12, "bye")            /* C: the run is over; N: I leave */
+    X(BYE, 12, "bye")            /* C: the run is over; N: I leave */                        \
+    X(DELTA, 13, "delta")        /* C: what one round changed, as bulk */                    \
+    X(PULSE, 14, "pulse")        /* N: how far its local steps have led it */
 
 typedef enum iso_frame_kind {
 #define ISO_FRAME_ENUM(name, value, text) ISO_FRAME_##name = (value),
@@ -258,6 +302,7 @@ typedef struct iso_compute {
     uint32_t units;                      /* in this order */
     uint32_t range_count;
     iso_range range[ISO_RANGES_MAX];
+    bool exact;                          /* LOCAL: answer with payload exact, whatever the plan says: no other node works */
 } iso_compute;
 
 /* Unit number `index` < c->units of the order: its positions [*first, *first + return value). */
@@ -279,6 +324,8 @@ typedef struct iso_update_order {
     uint64_t samples, units;             /* of the round */
     const uint32_t *nodes;               /* node_count ids whose sums are merged, each once */
     uint32_t node_count;
+    uint64_t staleness;                  /* free: rounds since the weights that this answer was made with; rate is divided
+                                            by 1 + staleness already */
 } iso_update_order;
 
 /* ---- events ----------------------------------------------------------------------------------------------------- */
@@ -290,15 +337,20 @@ typedef enum iso_event_kind {
     ISO_EVENT_TIMER,                     /* C, N: the time of the last WAKE has come (early ones are harmless) */
     ISO_EVENT_PEER_LOST,                 /* C: this node's thread or connection is gone; N: the coordinator's */
     ISO_EVENT_CHECKPOINT_WANTED,         /* C: as soon as there is a round border to save */
-    ISO_EVENT_STOP                       /* C: abandon the round in flight, save the border, DONE; N: leave, DONE */
+    ISO_EVENT_STOP,                      /* C: abandon the round in flight, save the border, DONE; N: leave, DONE */
+    ISO_EVENT_PULSE                      /* N: a running LOCAL order has made another monitor_every steps */
 } iso_event_kind;
 
 typedef struct iso_event {
     iso_event_kind kind;
     int64_t now;                         /* ns, any origin, never decreasing on one object */
     const iso_frame *frame;              /* FRAME: borrowed */
-    uint64_t order;                      /* ORDER_DONE */
-    iso_totals totals;                   /* ORDER_DONE: of the order; busy is its measured time. Updates: bad_layer */
+    uint64_t order;                      /* ORDER_DONE, PULSE */
+    iso_totals totals;                   /* ORDER_DONE: of the order; busy is its measured time. Updates: bad_layer.
+                                            PULSE: of the order so far */
+    uint32_t units;                      /* ORDER_DONE at a worker: units done, a prefix of the order's; fewer than ordered
+                                            only after CUT */
+    iso_figures figures;                 /* PULSE */
     uint32_t node;                       /* PEER_LOST at the coordinator */
 } iso_event;
 
@@ -308,8 +360,10 @@ typedef struct iso_event {
 #define ISO_EFFECT_MAP(X)                                                                                          \
     X(SEND, "send")             /* C, N: send `frame` to frame.to (never to oneself); best effort */               \
     X(COMPUTE, "compute")       /* N: run `compute`; at most one runs at a time a worker */                         \
+    X(CUT, "cut")               /* N: end the running order after `cut.units` units; ORDER_DONE says how many */     \
     X(CANCEL, "cancel")         /* N: the result of `order` is no longer wanted; answer ORDER_DONE soon */          \
     X(ADOPT, "adopt")           /* N: make the weights of the last WEIGHTS event (round `round`) the current ones */\
+    X(APPLY, "apply")           /* N: add the difference of the last DELTA event: the weights become those of `round` */\
     X(UPDATE, "update")         /* C: run `update` */                                                               \
     X(TAKE, "take")             /* C: the SUM of `node` in this event counts: an engine that copies merges it now */\
     X(WAKE, "wake")             /* C, N: step TIMER at `at`; replaces the last one; ISO_NEVER: none */              \
@@ -338,6 +392,8 @@ typedef struct iso_round_result {
     int64_t started, ended;              /* times of the events that began and ended it */
     uint32_t nodes;                      /* whose sums were merged */
     bool epoch_end;
+    uint32_t steps;                      /* LOCAL: local steps of the fastest node that the round was planned for; else 0 */
+    double variance, theta;              /* LOCAL with a monitor: between the nodes, and its threshold; else 0 */
 } iso_round_result;
 
 typedef struct iso_epoch_result {
@@ -391,6 +447,19 @@ typedef struct iso_record {
     uint32_t unit;
 } iso_record;
 
+/* The answer of `node` in this very event counts. */
+typedef struct iso_take {
+    uint32_t node;
+    uint64_t samples;                    /* of this answer: its weight in the merge (GRADIENT, LOCAL) */
+} iso_take;
+
+/* The running order is to end when `units` of it are done, or at the next unit's and local step's border if they are
+ * already. */
+typedef struct iso_cut {
+    uint64_t order;
+    uint32_t units;
+} iso_cut;
+
 typedef struct iso_effect {
     iso_effect_kind kind;
     union {
@@ -402,8 +471,9 @@ typedef struct iso_effect {
         iso_record record;
         const iso_error *error;          /* lives in the object */
         uint64_t order;                  /* CANCEL */
-        uint64_t round;                  /* ADOPT, CHECKPOINT */
-        uint32_t node;                   /* TAKE */
+        iso_cut cut;                     /* CUT */
+        uint64_t round;                  /* ADOPT, APPLY, CHECKPOINT */
+        iso_take take;                   /* TAKE */
         int64_t at;                      /* WAKE */
         bool stopped;                    /* DONE */
     };
@@ -509,7 +579,7 @@ typedef struct iso_coordinator_view {
     iso_phase phase;
     iso_purpose_of_pass purpose;         /* of the present pass */
     uint32_t epoch, incarnation;
-    uint64_t round, rounds;              /* done, in the whole run */
+    uint64_t round, rounds;              /* done; in the whole run, 0: nobody knows before (local steps, free) */
     uint64_t cursor;                     /* position in the epoch at the last border */
     uint64_t samples_done;
     uint64_t batch;                      /* the policy's */

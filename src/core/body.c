@@ -10,8 +10,9 @@ enum {
     REFUSE_BYTES = 12,
     RESET_BYTES = 24,
     WORK_BYTES = 40,
-    ANSWER_BYTES = 56,
-    COLLECT_BYTES = 8
+    ANSWER_BYTES = 60,
+    COLLECT_BYTES = 16,
+    PULSE_BYTES = 32
 };
 
 _Static_assert(WORK_BYTES + 8 * ISO_RANGES_MAX <= ISO_BODY_MAX, "the largest body fits");
@@ -106,7 +107,7 @@ void iso_body_put_work(iso_frame *f, const body_work *b)
 {
     iso_writer w = writer(f);
     iso_write_u8(&w, (uint8_t)b->purpose);
-    iso_write_u8(&w, b->final);
+    iso_write_u8(&w, (uint8_t)(b->final | b->exact << 1));
     iso_write_u16(&w, (uint16_t)b->range_count);
     iso_write_u32(&w, b->epoch);
     iso_write_u32(&w, b->number);
@@ -144,13 +145,14 @@ bool iso_body_get_work(const iso_frame *f, body_work *b)
     if (f->body_bytes < WORK_BYTES)
         return false;
     iso_reader r = reader(f);
-    uint8_t purpose = iso_read_u8(&r), final = iso_read_u8(&r);
+    uint8_t purpose = iso_read_u8(&r), flags = iso_read_u8(&r);
     b->range_count = iso_read_u16(&r);
-    if (purpose > ISO_PASS_TRAIN || final > 1 || b->range_count > ISO_RANGES_MAX ||
+    if (purpose > ISO_PASS_TRAIN || flags > 3 || b->range_count > ISO_RANGES_MAX ||
         f->body_bytes != WORK_BYTES + 8 * b->range_count)
         return false;
     b->purpose = (iso_purpose_of_pass)purpose;
-    b->final = final != 0;
+    b->final = flags & 1;
+    b->exact = flags >> 1 & 1;
     b->epoch = iso_read_u32(&r);
     b->number = iso_read_u32(&r);
     b->part = iso_read_u32(&r);
@@ -171,6 +173,7 @@ void iso_body_put_answer(iso_frame *f, const body_answer *b)
     iso_write_u32(&w, (uint32_t)b->purpose);
     iso_write_u32(&w, b->number);
     iso_write_u32(&w, b->part);
+    iso_write_u32(&w, b->units);
     iso_write_u32(&w, (uint32_t)b->totals.bad_layer);
     iso_write_u64(&w, b->totals.samples);
     iso_write_u64(&w, b->totals.correct);
@@ -191,6 +194,7 @@ bool iso_body_get_answer(const iso_frame *f, body_answer *b)
     b->purpose = (iso_purpose_of_pass)purpose;
     b->number = iso_read_u32(&r);
     b->part = iso_read_u32(&r);
+    b->units = iso_read_u32(&r);
     b->totals.bad_layer = iso_load_i32(iso_read_bytes(&r, 4));
     b->totals.samples = iso_read_u64(&r);
     b->totals.correct = iso_read_u64(&r);
@@ -202,8 +206,11 @@ bool iso_body_get_answer(const iso_frame *f, body_answer *b)
 
 void iso_body_put_collect(iso_frame *f, const body_collect *b)
 {
-    iso_store_u32(f->body, b->number);
-    iso_store_u32(f->body + 4, b->part);
+    iso_writer w = writer(f);
+    iso_write_u32(&w, b->number);
+    iso_write_u32(&w, b->part);
+    iso_write_u32(&w, b->cut);
+    iso_write_u32(&w, b->units);
     f->body_bytes = COLLECT_BYTES;
 }
 
@@ -211,7 +218,36 @@ bool iso_body_get_collect(const iso_frame *f, body_collect *b)
 {
     if (f->body_bytes != COLLECT_BYTES)
         return false;
-    b->number = iso_load_u32(f->body);
-    b->part = iso_load_u32(f->body + 4);
-    return true;
+    iso_reader r = reader(f);
+    b->number = iso_read_u32(&r);
+    b->part = iso_read_u32(&r);
+    uint32_t cut = iso_read_u32(&r);
+    b->cut = cut != 0;
+    b->units = iso_read_u32(&r);
+    return cut <= 1;
+}
+
+void iso_body_put_pulse(iso_frame *f, const body_pulse *b)
+{
+    iso_writer w = writer(f);
+    iso_write_u32(&w, b->number);
+    iso_write_u32(&w, b->part);
+    iso_write_u64(&w, b->samples);
+    iso_write_f64(&w, b->figures.norm2);
+    iso_write_f64(&w, b->figures.dot);
+    f->body_bytes = PULSE_BYTES;
+}
+
+bool iso_body_get_pulse(const iso_frame *f, body_pulse *b)
+{
+    if (f->body_bytes != PULSE_BYTES)
+        return false;
+    iso_reader r = reader(f);
+    b->number = iso_read_u32(&r);
+    b->part = iso_read_u32(&r);
+    b->samples = iso_read_u64(&r);
+    b->figures.norm2 = iso_read_f64(&r);
+    b->figures.dot = iso_read_f64(&r);
+    /* false for NaN too */
+    return b->figures.norm2 >= 0 && b->figures.norm2 < 1e30 && b->figures.dot > -1e30 && b->figures.dot < 1e30;
 }

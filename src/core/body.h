@@ -31,6 +31,7 @@ typedef struct body_reset {
 typedef struct body_work {
     iso_purpose_of_pass purpose;
     bool final;           /* training: answer with SUM */
+    bool exact;           /* local steps: with payload exact */
     uint32_t epoch, number, part, unit, pass_units, range_count;
     uint64_t first, end;
     iso_range range[ISO_RANGES_MAX];
@@ -40,12 +41,21 @@ typedef struct body_work {
 typedef struct body_answer {
     iso_purpose_of_pass purpose;
     uint32_t number, part;
+    uint32_t units;       /* done of lease `number`: fewer than it has when it was cut */
     iso_totals totals;
 } body_answer;
 
 typedef struct body_collect {
     uint32_t number, part;
+    bool cut;             /* end lease `number` when `units` of it are done, or at the next border */
+    uint32_t units;
 } body_collect;
+
+typedef struct body_pulse {
+    uint32_t number, part;
+    uint64_t samples;     /* of the lease so far */
+    iso_figures figures;
+} body_pulse;
 
 void iso_body_put_hello(iso_frame *f, const body_hello *b);
 void iso_body_put_welcome(iso_frame *f, const body_welcome *b);
@@ -54,6 +64,7 @@ void iso_body_put_reset(iso_frame *f, const body_reset *b);
 void iso_body_put_work(iso_frame *f, const body_work *b);
 void iso_body_put_answer(iso_frame *f, const body_answer *b);
 void iso_body_put_collect(iso_frame *f, const body_collect *b);
+void iso_body_put_pulse(iso_frame *f, const body_pulse *b);
 
 /* false: the body is not one. */
 bool iso_body_get_hello(const iso_frame *f, body_hello *b);
@@ -63,6 +74,7 @@ bool iso_body_get_reset(const iso_frame *f, body_reset *b);
 bool iso_body_get_work(const iso_frame *f, body_work *b);
 bool iso_body_get_answer(const iso_frame *f, body_answer *b);
 bool iso_body_get_collect(const iso_frame *f, body_collect *b);
+bool iso_body_get_pulse(const iso_frame *f, body_pulse *b);
 
 /* Passes in the order they come: 0 is before the first. */
 static inline uint64_t pass_key(uint64_t round, iso_purpose_of_pass purpose)

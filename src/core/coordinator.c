@@ -41,7 +41,10 @@ static int not_negative(const char *name, int64_t value, iso_error *e)
 
 static uint64_t units_max(const iso_core_config *c)
 {
-    uint64_t units = iso_units_in(iso_policy_batch(&c->policy, c->samples, c->batch), c->unit);
+    iso_plan plan;
+    iso_policy_plan(&c->policy, c->samples, c->batch, &plan);
+    uint64_t batch = plan.whole_epoch || plan.batch > c->samples ? c->samples : plan.batch;
+    uint64_t units = iso_units_in(batch, c->unit);
     uint64_t validation = iso_units_in(c->validation, c->unit), test = iso_units_in(c->test, c->unit);
     if (validation > units)
         units = validation;
@@ -120,8 +123,10 @@ iso_coordinator *iso_coordinator_init(const iso_core_config *config, uint32_t in
     ISO_ASSERT(c && !a.failed);
     c->incarnation = incarnation > 0 ? incarnation : 1;
     c->batch = iso_policy_batch(&config->policy, config->samples, config->batch);
+    iso_policy_plan(&config->policy, config->samples, config->batch, &c->plan);
     c->rounds_epoch = iso_epoch_rounds(config->samples, c->batch);
-    c->rounds = c->rounds_epoch * config->epochs;
+    c->rounds = c->plan.whole_epoch ? 0 : c->rounds_epoch * config->epochs;
+    c->box_at = ISO_NEVER;
     c->evaluated = true;
     c->wake = ISO_NEVER;
     c->bad_layer = -1;
@@ -196,6 +201,9 @@ static void on_member_frame(iso_coordinator *c, const iso_frame *f)
         return;
     case ISO_FRAME_HEARTBEAT:
         return;
+    case ISO_FRAME_PULSE:
+        iso_local_pulse(c, f);
+        return;
     case ISO_FRAME_BYE:
         iso_member_drop(c, f->from, ISO_NODE_LEFT, ISO_RECORD_LEAVE);
         return;
@@ -237,7 +245,7 @@ static void on_start(iso_coordinator *c)
     c->gather_until = c->config.first_wait < ISO_NEVER - c->now ? c->now + c->config.first_wait : ISO_NEVER;
     if (c->resumed)
         iso_emit_record(c, ISO_RECORD_RESUMED, ISO_COORDINATOR);
-    if (c->round == c->rounds && c->evaluated)
+    if (iso_course_finished(c))
         iso_course_finish(c, false);
     else
         iso_arm(c, c->gather_until);
@@ -248,10 +256,12 @@ static void on_timer(iso_coordinator *c)
     if (c->now < c->wake)
         return;
     c->wake = ISO_NEVER;
-    if (c->phase == ISO_PHASE_GATHER)
+    if (c->phase == ISO_PHASE_GATHER) {
         iso_course_gather(c);
-    else if (c->phase == ISO_PHASE_WORK)
+    } else if (c->phase == ISO_PHASE_WORK) {
+        iso_local_timer(c);
         iso_lease_timer(c);
+    }
 }
 
 static void dispatch(iso_coordinator *c, const iso_event *ev)
@@ -279,6 +289,8 @@ static void dispatch(iso_coordinator *c, const iso_event *ev)
         return;
     case ISO_EVENT_STOP:
         iso_course_stop(c);
+        return;
+    case ISO_EVENT_PULSE: /* a worker's: refused above */
         return;
     }
 }

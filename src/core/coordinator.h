@@ -2,7 +2,8 @@
  * The coordinator's insides, shared by its files:
  *   coordinator.c  memory, the step, views          member.c  who takes part
  *   lease.c        who computes what, until when    course.c  passes, updates, borders, the end
- *   saved.c        the state as bytes
+ *   saved.c        the state as bytes                shares.c   how much each node gets
+ *   local.c        rounds of local steps             pace.c     how long they are
  *
  * Invariants. Only LIVE nodes hold leases. given - done == held for every node. `counted` is the number of units whose
  * result the coordinator has for good (in-place sums: until their node dies), and a pass ends exactly when it equals
@@ -12,13 +13,14 @@
 #define ISO_CORE_COORDINATOR_H
 
 #include "core/body.h"
+#include "core/pace.h"
 #include "core/policy.h"
 #include "core/pool.h"
 #include "isochron/core.h"
 
 typedef struct lease {
     uint32_t number, units, range_count;
-    bool final;
+    bool final, exact;
     uint64_t samples;
     iso_range range[ISO_RANGES_MAX];
 } lease;
@@ -41,6 +43,14 @@ typedef struct node {
     iso_totals totals;            /* of this part, as the node told */
     iso_totals counted;           /* of this pass, as it counts */
     lease lease[ISO_LEASE_DEPTH]; /* oldest first */
+
+    /* rounds of local steps */
+    uint32_t quota;               /* units it is to get */
+    bool cutting;                 /* COLLECT with cut was sent for the lease it holds */
+    uint32_t cut_units;
+    lease finished;               /* what counts of its lease, once taken */
+    uint64_t pulse_samples;       /* as of its last PULSE of this round */
+    iso_figures figures;
 
     /* waiting for an answer */
     int64_t asked, deadline, resend_at;
@@ -93,6 +103,12 @@ struct iso_coordinator {
     iso_pool pool;
     uint32_t counted, leased;     /* units */
     uint32_t held;                /* leases of all nodes */
+    iso_plan plan;
+    uint32_t epoch;               /* plan.whole_epoch: running, or ended and not evaluated */
+    uint64_t settled;             /* its samples that count */
+    iso_pace pace;
+    bool cut;                     /* the round was told to end */
+    int64_t box_at;               /* then whoever still works ends at its next border */
     bool share;                   /* units came back or a node came: offer what is free */
     int64_t pass_started;
     iso_totals pass_totals;
@@ -131,6 +147,8 @@ void iso_member_drop(iso_coordinator *c, uint32_t id, iso_node_state state, iso_
 /* RESET as the answer to a frame, or to a session of our own choice. */
 void iso_member_reset(iso_coordinator *c, uint32_t to, const body_reset *b);
 void iso_member_weights(iso_coordinator *c, uint32_t to);
+/* To everyone, at a border: the new weights, or what the round changed. */
+void iso_member_news(iso_coordinator *c);
 /* Sums the speeds of live nodes anew. */
 void iso_member_speeds(iso_coordinator *c);
 /* A node's new time a sample, ns. */
@@ -143,6 +161,31 @@ void iso_lease_revoke(iso_coordinator *c, uint32_t id);
 void iso_lease_share(iso_coordinator *c);
 void iso_lease_timer(iso_coordinator *c);
 
+/* Grants a node up to `units` units as one lease. final: its answer brings the sum. */
+void iso_lease_grant(iso_coordinator *c, uint32_t id, uint32_t units, bool final, bool exact);
+/* Asks for the end of the lease a node holds, after `units` of it. */
+void iso_lease_cut(iso_coordinator *c, uint32_t id, uint32_t units);
+
+/* ---- shares.c ---- */
+/* ns that one unit takes a node, its speed being known. */
+double iso_share_unit_ns(const iso_coordinator *c, const node *n);
+/* Sets the quota of every live node whose speed is known, so that `units` are shared out and all end together: exact
+ * minimum of the longest time. False when no speed is known; quotas are 0 then. */
+bool iso_shares_of(iso_coordinator *c, uint32_t units);
+/* The same for as many units as fit into `ns`. Returns their number. */
+uint64_t iso_shares_within(iso_coordinator *c, double ns);
+/* A round of one batch: every node gets its share as one lease. */
+void iso_shares_grant(iso_coordinator *c);
+
+/* ---- local.c ---- */
+/* Plans a round of local steps and hands out its leases. */
+void iso_local_begin(iso_coordinator *c);
+void iso_local_pulse(iso_coordinator *c, const iso_frame *f);
+/* Ends what outlasts the round. */
+void iso_local_timer(iso_coordinator *c);
+/* At a border: what counts is settled, and told when audit is on. */
+void iso_local_settle(iso_coordinator *c);
+
 /* ---- course.c ---- */
 /* Enough nodes at the start? Then the first pass. */
 void iso_course_gather(iso_coordinator *c);
@@ -153,6 +196,8 @@ void iso_course_checkpoint_wanted(iso_coordinator *c);
 void iso_course_stop(iso_coordinator *c);
 void iso_course_finish(iso_coordinator *c, bool stopped);
 void iso_course_fail(iso_coordinator *c, int32_t layer);
+/* The last epoch is done and evaluated. */
+bool iso_course_finished(const iso_coordinator *c);
 /* Running epoch (the one that ended, until it is evaluated) and position in it, at the last border. */
 uint32_t iso_course_epoch(const iso_coordinator *c);
 uint64_t iso_course_cursor(const iso_coordinator *c);

@@ -14,13 +14,22 @@ enum { SPEEDS_ANEW = 64 }; /* passes between two fresh sums of the speeds, again
 
 uint32_t iso_course_epoch(const iso_coordinator *c)
 {
+    if (c->plan.whole_epoch)
+        return c->epoch;
     uint64_t epochs = c->round / c->rounds_epoch;
     return (uint32_t)(c->evaluated ? epochs : epochs - 1);
 }
 
 uint64_t iso_course_cursor(const iso_coordinator *c)
 {
+    if (c->plan.whole_epoch)
+        return c->settled;
     return c->evaluated ? c->round % c->rounds_epoch * c->batch : c->config.samples;
+}
+
+bool iso_course_finished(const iso_coordinator *c)
+{
+    return c->evaluated && (c->plan.whole_epoch ? c->epoch == c->config.epochs : c->round == c->rounds);
 }
 
 /* ---- checkpoints ---- */
@@ -107,16 +116,19 @@ void iso_course_fail(iso_coordinator *c, int32_t layer)
 static void begin_pass(iso_coordinator *c, iso_purpose_of_pass purpose)
 {
     uint64_t first = 0, count = purpose == ISO_PASS_TEST ? c->config.test : c->config.validation;
+    bool train = purpose == ISO_PASS_TRAIN, whole = train && c->plan.whole_epoch;
     c->phase = ISO_PHASE_WORK;
     c->purpose = purpose;
     c->key = pass_key(c->round, purpose);
-    if (purpose == ISO_PASS_TRAIN) {
-        uint64_t in_epoch = c->round % c->rounds_epoch;
-        iso_round_positions(c->config.samples, c->batch, in_epoch, &first, &count);
-        if (in_epoch == 0)
-            iso_emit_record(c, ISO_RECORD_EPOCH, ISO_COORDINATOR);
-    }
-    iso_pool_begin(&c->pool, first, first + count, c->config.unit);
+    if (whole)
+        count = c->config.samples;
+    else if (train)
+        iso_round_positions(c->config.samples, c->batch, c->round % c->rounds_epoch, &first, &count);
+    bool begins = iso_course_cursor(c) == 0;
+    if (train && begins)
+        iso_emit_record(c, ISO_RECORD_EPOCH, ISO_COORDINATOR);
+    if (!whole || begins) /* else the epoch's pool goes on */
+        iso_pool_begin(&c->pool, first, first + count, c->config.unit);
     ISO_ASSERT(c->idle == c->live_count && c->held == 0);
     c->counted = c->leased = 0;
     c->sum_count = 0;
@@ -124,6 +136,8 @@ static void begin_pass(iso_coordinator *c, iso_purpose_of_pass purpose)
     iso_totals_clear(&c->pass_totals);
     if (c->passes++ % SPEEDS_ANEW == 0 || c->speeds_stale)
         iso_member_speeds(c);
+    if (train && c->plan.by_score && !whole)
+        iso_shares_grant(c);
     iso_lease_share(c);
 }
 
@@ -136,7 +150,7 @@ static void finish_epoch(iso_coordinator *c)
         .train = c->epoch_totals,
         .validation = c->evaluation[ISO_PASS_VALIDATION],
         .test = c->evaluation[ISO_PASS_TEST],
-        .last = c->round == c->rounds,
+        .last = iso_course_epoch(c) + 1 == c->config.epochs,
     };
     if (r->validation.samples > 0) {
         double loss = iso_wide_loss(r->validation.loss) / (double)r->validation.samples;
@@ -147,6 +161,10 @@ static void finish_epoch(iso_coordinator *c)
     }
     iso_totals_clear(&c->epoch_totals);
     c->evaluated = true;
+    if (c->plan.whole_epoch) {
+        c->epoch++;
+        c->settled = 0;
+    }
 }
 
 /* From a border to what comes next. */
@@ -164,7 +182,7 @@ static void go_on(iso_coordinator *c)
             }
         }
     }
-    if (c->round == c->rounds)
+    if (iso_course_finished(c))
         iso_course_finish(c, false);
     else
         begin_pass(c, ISO_PASS_TRAIN);
@@ -193,7 +211,7 @@ static void merge_totals(iso_coordinator *c)
         c->sums[kept++] = c->sums[i];
     }
     c->sum_count = kept;
-    ISO_ASSERT(c->pass_totals.samples == c->pool.end - c->pool.first);
+    ISO_ASSERT(c->plan.whole_epoch || c->pass_totals.samples == c->pool.end - c->pool.first);
 }
 
 static void begin_update(iso_coordinator *c)
@@ -208,10 +226,12 @@ static void begin_update(iso_coordinator *c)
     c->slices_open = 0;
     memset(c->slice_open, 0, sizeof c->slice_open);
     for (uint32_t i = 0; i < config->slices; i++) {
-        uint64_t begin, end;
-        iso_slice_values(config->values, config->slices, i, &begin, &end);
-        if (begin == end)
-            continue;
+        uint64_t begin = 0, end = 0;
+        if (c->plan.way == ISO_PLAN_SUM) {
+            iso_slice_values(config->values, config->slices, i, &begin, &end);
+            if (begin == end)
+                continue;
+        }
         c->slice_open[i / 64] |= (uint64_t)1 << (i % 64);
         c->slices_open++;
         iso_emit(c, ISO_EFFECT_UPDATE)->update = (iso_update_order){
@@ -233,7 +253,8 @@ static void begin_update(iso_coordinator *c)
 
 void iso_course_check(iso_coordinator *c)
 {
-    if (c->counted != c->pool.units)
+    bool local = c->purpose == ISO_PASS_TRAIN && c->plan.way == ISO_PLAN_LOCAL;
+    if (local ? c->held > 0 || c->sum_count == 0 : c->counted != c->pool.units)
         return;
     if (c->purpose == ISO_PASS_TRAIN) {
         begin_update(c);
@@ -297,13 +318,18 @@ static void tell_round(iso_coordinator *c, uint32_t epoch)
         .ended = c->now,
         .nodes = c->sum_count,
         .epoch_end = !c->evaluated,
+        .steps = c->plan.way == ISO_PLAN_LOCAL ? c->pace.steps : 0,
+        .variance = iso_pace_variance(&c->pace),
+        .theta = c->plan.monitor_every > 0 ? iso_pace_threshold(&c->pace, &c->plan) : 0,
     };
 }
 
 static void border(iso_coordinator *c)
 {
     uint32_t epoch = iso_course_epoch(c);
-    if (c->config.audit)
+    if (c->plan.way == ISO_PLAN_LOCAL)
+        iso_local_settle(c);
+    else if (c->config.audit)
         audit(c);
     for (uint32_t i = 0; i < c->sum_count; i++) {
         node *n = &c->nodes[c->sums[i]];
@@ -312,7 +338,8 @@ static void border(iso_coordinator *c)
     }
     iso_totals_add(&c->epoch_totals, &c->pass_totals);
     c->round++;
-    c->evaluated = c->round % c->rounds_epoch != 0;
+    c->settled += c->plan.whole_epoch ? c->pass_totals.samples : 0;
+    c->evaluated = c->plan.whole_epoch ? c->settled < c->config.samples : c->round % c->rounds_epoch != 0;
     c->stage = ISO_PASS_VALIDATION;
     tell_round(c, epoch);
     if (c->stopping) {
@@ -321,9 +348,9 @@ static void border(iso_coordinator *c)
     }
     if (checkpoint_due(c))
         checkpoint(c);
-    bool needed = c->round < c->rounds || c->config.validation > 0 || c->config.test > 0;
+    bool needed = c->evaluated || epoch + 1 < c->config.epochs || c->config.validation > 0 || c->config.test > 0;
     if (!c->config.shared_weights && c->live_count > 0 && needed)
-        iso_member_weights(c, ISO_EVERYONE);
+        iso_member_news(c);
     go_on(c);
 }
 

@@ -34,7 +34,8 @@ static void enter_pass(iso_coordinator *c, node *n)
     }
     n->key = c->key;
     n->given = n->done = n->held = n->part = 0;
-    n->taken = n->collecting = n->listed = false;
+    n->taken = n->collecting = n->listed = n->cutting = false;
+    n->cut_units = 0;
     clear_part(n);
     iso_totals_clear(&n->counted);
 }
@@ -44,6 +45,7 @@ static void send_work(iso_coordinator *c, uint32_t id, const lease *l)
     body_work b = {
         .purpose = c->purpose,
         .final = l->final,
+        .exact = l->exact,
         .epoch = iso_course_epoch(c),
         .number = l->number,
         .part = c->nodes[id].part,
@@ -62,7 +64,7 @@ static void send_collect(iso_coordinator *c, uint32_t id)
 {
     const node *n = &c->nodes[id];
     iso_body_put_collect(iso_emit_frame(c, ISO_FRAME_COLLECT, id),
-                         &(body_collect){.number = n->given, .part = n->part});
+                         &(body_collect){.number = n->given, .part = n->part, .cut = n->cutting, .units = n->cut_units});
 }
 
 /* ns of compute the node holds. */
@@ -101,18 +103,21 @@ static void reopen(iso_coordinator *c, node *n)
     }
 }
 
-static void grant(iso_coordinator *c, uint32_t id, uint32_t want)
+void iso_lease_grant(iso_coordinator *c, uint32_t id, uint32_t want, bool final, bool exact)
 {
     node *n = &c->nodes[id];
+    enter_pass(c, n);
     if (n->taken)
         reopen(c, n);
-    n->collecting = false;
+    n->collecting = n->cutting = false;
+    n->cut_units = 0;
     lease *l = &n->lease[n->held];
     l->units = iso_pool_take(&c->pool, id, n->part, want, l->range, &l->range_count);
     ISO_ASSERT(l->units > 0);
     l->number = ++n->given;
     l->samples = iso_pool_samples(&c->pool, l->range, l->range_count);
-    l->final = c->purpose == ISO_PASS_TRAIN && c->pool.free == 0;
+    l->final = final;
+    l->exact = exact;
     n->units += l->units;
     n->leases++;
     c->leased += l->units;
@@ -120,6 +125,23 @@ static void grant(iso_coordinator *c, uint32_t id, uint32_t want)
     if (n->held++ == 0)
         c->idle--;
     send_work(c, id, l);
+    watch(c, n);
+}
+
+/* The last lease of a training pass brings the sum: it saves the COLLECT. */
+static void grant(iso_coordinator *c, uint32_t id, uint32_t want)
+{
+    iso_lease_grant(c, id, want, c->purpose == ISO_PASS_TRAIN && want >= c->pool.free, false);
+}
+
+void iso_lease_cut(iso_coordinator *c, uint32_t id, uint32_t units)
+{
+    node *n = &c->nodes[id];
+    if (n->cutting && n->cut_units <= units)
+        return;
+    n->cutting = true;
+    n->cut_units = units;
+    send_collect(c, id);
     watch(c, n);
 }
 
@@ -139,8 +161,9 @@ static uint32_t wanted(iso_coordinator *c, node *n)
     };
     if (n->part + 1 >= POOL_PART_MAX) /* no tags left in the pool: others died that often in this pass */
         return 0;
-    uint32_t units =
-        c->purpose == ISO_PASS_TRAIN ? c->config.policy.policy->units(&c->config.policy, &a) : iso_share_guided(&a);
+    const iso_policy *policy = c->config.policy.policy;
+    bool own = c->purpose == ISO_PASS_TRAIN && policy->units;
+    uint32_t units = own ? policy->units(&c->config.policy, &a) : iso_share_guided(&a);
     if (units > 0) {
         n->parked = 0;
         n->probe_after = PROBE_PASSES;
@@ -157,10 +180,18 @@ static uint32_t wanted(iso_coordinator *c, node *n)
     return units;
 }
 
+/* Its leases are handed out by local.c, all at once. */
+static bool in_local_round(const iso_coordinator *c)
+{
+    return c->purpose == ISO_PASS_TRAIN && c->plan.way == ISO_PLAN_LOCAL;
+}
+
 /* One offer to one node; when nothing is left for it, what it has done is collected. */
 static void serve(iso_coordinator *c, uint32_t id)
 {
     node *n = &c->nodes[id];
+    if (in_local_round(c))
+        return;
     enter_pass(c, n);
     if (c->pool.free > 0 && n->held < c->config.depth) {
         uint32_t units = wanted(c, n);
@@ -200,6 +231,11 @@ void iso_lease_share(iso_coordinator *c)
         c->waiting_told = true;
         return;
     }
+    if (in_local_round(c)) {
+        if (c->held == 0 && c->sum_count == 0)
+            iso_local_begin(c);
+        return;
+    }
     for (uint32_t depth = 1; depth <= c->config.depth; depth++)
         for (uint32_t i = 0; i < c->live_count && c->pool.free > 0; i++)
             if (c->nodes[c->live[i]].key != c->key || c->nodes[c->live[i]].held < depth)
@@ -228,11 +264,43 @@ static void learn(iso_coordinator *c, node *n, uint64_t samples, int64_t busy)
     n->overhead += ((rest < most ? rest : most) - n->overhead) / 4;
 }
 
+/* Of a lease that was cut only the first `units` units are done; the rest is free again. */
+static void shorten(iso_coordinator *c, node *n, lease *l, uint32_t units)
+{
+    uint32_t keep = units, count = 0;
+    for (uint32_t i = 0; i < l->range_count; i++) {
+        iso_range *r = &l->range[i], rest = *r;
+        uint32_t kept = r->count < keep ? r->count : keep;
+        keep -= kept;
+        rest.first += kept;
+        rest.count -= kept;
+        if (rest.count > 0)
+            iso_pool_return(&c->pool, &rest, 1);
+        r->count = kept;
+        count += kept > 0;
+    }
+    c->leased -= l->units - units;
+    n->units -= l->units - units;
+    l->units = units;
+    l->range_count = count;
+    l->samples = iso_pool_samples(&c->pool, l->range, count);
+}
+
+/* The last of the leases that an answer retires may be shorter than it was given. */
+static bool fits_last(const iso_coordinator *c, const lease *l, const body_answer *b)
+{
+    return b->units == l->units || (in_local_round(c) && b->units < l->units);
+}
+
 /* Takes the leases up to `number` off the node; false when its totals cannot be those of these leases. */
 static bool retire(iso_coordinator *c, node *n, const body_answer *b)
 {
     uint32_t count = b->number - n->done;
     uint64_t samples = 0;
+    if (count > 0 && !fits_last(c, &n->lease[count - 1], b))
+        return false;
+    if (count > 0 && b->units < n->lease[count - 1].units)
+        shorten(c, n, &n->lease[count - 1], b->units);
     for (uint32_t i = 0; i < count; i++)
         samples += n->lease[i].samples;
     if (b->totals.samples != n->samples_done + samples || b->totals.busy < n->totals.busy ||
@@ -253,8 +321,10 @@ static bool retire(iso_coordinator *c, node *n, const body_answer *b)
         more.busy -= n->totals.busy;
         iso_totals_add(&c->pass_totals, &more);
     }
-    if (count > 0)
+    if (count > 0) {
         learn(c, n, samples, b->totals.busy - n->totals.busy);
+        n->finished = n->lease[count - 1];
+    }
     for (uint32_t i = count; i < n->held; i++)
         n->lease[i - count] = n->lease[i];
     n->samples_done += samples;
@@ -279,7 +349,7 @@ static void take(iso_coordinator *c, uint32_t id)
     if (!n->listed)
         c->sums[c->sum_count++] = id;
     n->listed = true;
-    iso_emit(c, ISO_EFFECT_TAKE)->node = id;
+    iso_emit(c, ISO_EFFECT_TAKE)->take = (iso_take){.node = id, .samples = n->totals.samples};
     if (c->config.sums_in_place) {
         n->counted = n->totals;
     } else {
@@ -313,8 +383,8 @@ void iso_lease_answer(iso_coordinator *c, const iso_frame *f)
         bad_totals(c, id);
         return;
     }
-    bool sum =
-        f->kind == ISO_FRAME_SUM && c->purpose == ISO_PASS_TRAIN && b.number == n->given && n->units > 0 && !n->taken;
+    bool sum = f->kind == ISO_FRAME_SUM && c->purpose == ISO_PASS_TRAIN && b.number == n->given && n->units > 0 &&
+               b.units > 0 && !n->taken;
     if (b.number == n->done && !sum)
         return; /* repeated */
     bool progress = b.number > n->done;
@@ -351,7 +421,7 @@ void iso_lease_revoke(iso_coordinator *c, uint32_t id)
     if (units > 0)
         iso_emit_record(c, ISO_RECORD_REVOKE, id)->units = units;
     n->given = n->done = n->held = 0;
-    n->taken = n->collecting = false;
+    n->taken = n->collecting = n->cutting = false;
     clear_part(n);
 }
 
@@ -362,7 +432,7 @@ static void repeat(iso_coordinator *c, uint32_t id)
     node *n = &c->nodes[id];
     for (uint32_t i = 0; i < n->held; i++)
         send_work(c, id, &n->lease[i]);
-    if (n->held == 0)
+    if (n->held == 0 || n->cutting)
         send_collect(c, id);
     uint32_t doubled = n->tries + n->patience < DOUBLINGS_MAX ? n->tries + n->patience : DOUBLINGS_MAX;
     n->tries++;

@@ -19,6 +19,14 @@ void iso_member_weights(iso_coordinator *c, uint32_t to)
     iso_emit_frame(c, ISO_FRAME_WEIGHTS, to)->session = 0;
 }
 
+void iso_member_news(iso_coordinator *c)
+{
+    if (c->plan.way == ISO_PLAN_SUM)
+        iso_member_weights(c, ISO_EVERYONE);
+    else
+        iso_emit_frame(c, ISO_FRAME_DELTA, ISO_EVERYONE)->session = 0;
+}
+
 /* ---- speeds ---- */
 
 void iso_member_speeds(iso_coordinator *c)

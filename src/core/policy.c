@@ -6,7 +6,11 @@
 
 #include "base/text.h"
 
-static const iso_policy *const table[] = {&iso_policy_nns, &iso_policy_bsp, &iso_policy_cumulative, &iso_policy_online};
+static const iso_policy *const table[] = {
+    &iso_policy_nns, &iso_policy_bsp,       &iso_policy_lb_bsp,     &iso_policy_cumulative, &iso_policy_online,
+    &iso_policy_hmdspt, &iso_policy_mixbp,  &iso_policy_local_sgd,  &iso_policy_post_local, &iso_policy_adacomm,
+    &iso_policy_fda, &iso_policy_diloco,    &iso_policy_ssp,        &iso_policy_asp,
+};
 
 enum { TABLE_COUNT = sizeof table / sizeof table[0], WORDS_BYTES = 400, SHOWN = 60 };
 
@@ -65,12 +69,6 @@ void iso_policy_spec_default(iso_policy_spec *out, const iso_policy *p)
     out->policy = p;
     for (uint32_t i = 0; i < p->parameter_count; i++)
         out->value[i] = p->parameters[i].standard;
-}
-
-uint64_t iso_policy_batch(const iso_policy_spec *spec, uint64_t samples, uint64_t batch)
-{
-    uint64_t own = spec->policy->batch(spec, samples, batch);
-    return own < samples ? own : samples;
 }
 
 /* ---- text ---- */

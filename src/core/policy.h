@@ -22,13 +22,29 @@ struct iso_policy {
     const iso_option *parameters;
     uint32_t parameter_count;
     bool ignores_batch;
-    /* The global batch, not yet cut to the number of samples. */
-    uint64_t (*batch)(const iso_policy_spec *spec, uint64_t samples, uint64_t batch);
-    /* Units for this node now; more than `free` means all. 0: nothing for it in this pass, unless units come back. */
+    /* Sets what differs from the standard plan: exact sums, the job's batch, pulled by the nodes. */
+    void (*plan)(const double *value, uint64_t samples, uint64_t batch, iso_plan *plan); /* NULL: nothing */
+    /* Units for this node now; more than `free` means all. 0: nothing for it in this pass, unless units come back.
+     * Training passes over a batch only. NULL: iso_share_guided. */
     uint32_t (*units)(const iso_policy_spec *spec, const iso_asking *a);
 };
 
-extern const iso_policy iso_policy_nns, iso_policy_bsp, iso_policy_cumulative, iso_policy_online;
+extern const iso_policy iso_policy_nns, iso_policy_bsp, iso_policy_cumulative, iso_policy_online, iso_policy_lb_bsp,
+    iso_policy_ssp, iso_policy_asp, iso_policy_local_sgd, iso_policy_post_local, iso_policy_adacomm, iso_policy_fda,
+    iso_policy_diloco, iso_policy_mixbp, iso_policy_hmdspt;
+
+/* The words of iso_payload, and rows that several policies share. */
+extern const char *const iso_payload_words[];
+#define ISO_PARAMETER_PAYLOAD(standard)                                                                                \
+    {"payload", ISO_OPTION_CHOICE, (standard), 0, ISO_PAYLOADS - 1, iso_payload_words, "how differences are sent"}
+#define ISO_PARAMETER_LOCAL_BATCH(standard)                                                                            \
+    {"local_batch", ISO_OPTION_INT, (standard), 1, 4096, NULL, "samples of a node's own step"}
+#define ISO_PARAMETER_PERIOD(standard, help) {"period", ISO_OPTION_INT, (standard), 1, 1 << 24, NULL, (help)}
+
+/* The plan of local steps with payload both ways: rounds of `period` steps of the fastest node. */
+void iso_plan_local(iso_plan *plan, iso_payload payload, double local_batch, double period);
+/* The plan of gradients that are applied as they come. */
+void iso_plan_free(iso_plan *plan, iso_payload payload, double local_batch);
 
 /* Shares of others' making. Guided self-scheduling by speed; evaluation passes use it whatever the policy. */
 uint32_t iso_share_guided(const iso_asking *a);

@@ -10,13 +10,6 @@ uint32_t iso_share_equal(const iso_asking *a)
     return a->free / a->idle + (a->free % a->idle != 0);
 }
 
-static uint64_t batch_given(const iso_policy_spec *spec, uint64_t samples, uint64_t batch)
-{
-    (void)spec;
-    (void)samples;
-    return batch;
-}
-
 static uint32_t units(const iso_policy_spec *spec, const iso_asking *a)
 {
     (void)spec;
@@ -27,6 +20,5 @@ const iso_policy iso_policy_bsp = {
     .name = "bsp",
     .summary = "equal split of every batch over the nodes, exact sum: waits for the slowest node",
     .source = "baseline: bulk-synchronous parallel (Valiant 1990), as in DDP and Horovod",
-    .batch = batch_given,
     .units = units,
 };

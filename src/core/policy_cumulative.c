@@ -2,17 +2,11 @@
  * cumulative: classic cumulative back-propagation, one exact step a pass over the whole training set. */
 #include "core/policy.h"
 
-static uint64_t batch_whole(const iso_policy_spec *spec, uint64_t samples, uint64_t batch)
+static void plan(const double *value, uint64_t samples, uint64_t batch, iso_plan *plan)
 {
-    (void)spec;
+    (void)value;
     (void)batch;
-    return samples;
-}
-
-static uint32_t units(const iso_policy_spec *spec, const iso_asking *a)
-{
-    (void)spec;
-    return iso_share_guided(a);
+    plan->batch = samples;
 }
 
 const iso_policy iso_policy_cumulative = {
@@ -20,6 +14,5 @@ const iso_policy iso_policy_cumulative = {
     .summary = "cumulative BP: one step an epoch from the sum over all samples; ignores batch",
     .source = "classic batch back-propagation; one end of MixBP (Zhu 2020)",
     .ignores_batch = true,
-    .batch = batch_whole,
-    .units = units,
+    .plan = plan,
 };

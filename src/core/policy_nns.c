@@ -26,23 +26,8 @@ uint32_t iso_share_guided(const iso_asking *a)
     return (double)whole < part || whole == 0 ? whole + 1 : whole;
 }
 
-static uint64_t batch_given(const iso_policy_spec *spec, uint64_t samples, uint64_t batch)
-{
-    (void)spec;
-    (void)samples;
-    return batch;
-}
-
-static uint32_t units(const iso_policy_spec *spec, const iso_asking *a)
-{
-    (void)spec;
-    return iso_share_guided(a);
-}
-
 const iso_policy iso_policy_nns = {
     .name = "nns",
     .summary = "computing units pulled by the nodes, exact sum, one step a batch: same weights on any nodes (default)",
     .source = "NN-S (Zhu 2020); shares by guided self-scheduling (Polychronopoulos and Kuck 1987)",
-    .batch = batch_given,
-    .units = units,
 };

@@ -3,18 +3,12 @@
  * works at a time. */
 #include "core/policy.h"
 
-static uint64_t batch_one(const iso_policy_spec *spec, uint64_t samples, uint64_t batch)
+static void plan(const double *value, uint64_t samples, uint64_t batch, iso_plan *plan)
 {
-    (void)spec;
+    (void)value;
     (void)samples;
     (void)batch;
-    return 1;
-}
-
-static uint32_t units(const iso_policy_spec *spec, const iso_asking *a)
-{
-    (void)spec;
-    return iso_share_guided(a);
+    plan->batch = 1;
 }
 
 const iso_policy iso_policy_online = {
@@ -22,6 +16,5 @@ const iso_policy iso_policy_online = {
     .summary = "online BP: one step after every sample; ignores batch",
     .source = "classic online back-propagation; one end of MixBP (Zhu 2020)",
     .ignores_batch = true,
-    .batch = batch_one,
-    .units = units,
+    .plan = plan,
 };

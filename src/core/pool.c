@@ -53,6 +53,28 @@ void iso_pool_settle(iso_pool *p, const iso_range *range, uint32_t range_count)
             p->tag[range[r].first + i] |= tag_settled;
 }
 
+void iso_pool_return(iso_pool *p, const iso_range *range, uint32_t range_count)
+{
+    for (uint32_t r = 0; r < range_count; r++) {
+        for (uint32_t i = 0; i < range[r].count; i++)
+            p->tag[range[r].first + i] = tag_free;
+        p->free += range[r].count;
+        if (range[r].first < p->low)
+            p->low = range[r].first;
+    }
+}
+
+void iso_pool_restore(iso_pool *p, uint32_t unit_index)
+{
+    p->tag[unit_index] = tag_settled;
+    p->free--;
+}
+
+bool iso_pool_settled(const iso_pool *p, uint32_t unit_index)
+{
+    return p->tag[unit_index] != tag_free && (p->tag[unit_index] & tag_settled) != 0;
+}
+
 uint32_t iso_pool_revoke(iso_pool *p, uint32_t node, uint32_t part)
 {
     uint32_t freed = 0, tag = tag_of(node, part);

@@ -29,10 +29,15 @@ uint32_t iso_pool_take(iso_pool *p, uint32_t node, uint32_t part, uint32_t want,
                        uint32_t *range_count);
 /* The leased units of the ranges count for good. */
 void iso_pool_settle(iso_pool *p, const iso_range *range, uint32_t range_count);
+/* The leased units of the ranges become free again. */
+void iso_pool_return(iso_pool *p, const iso_range *range, uint32_t range_count);
 /* Frees what (node, part) has leased; returns how many. Cost O(units): for the rare case. */
 uint32_t iso_pool_revoke(iso_pool *p, uint32_t node, uint32_t part);
 /* Samples in the ranges. */
 uint64_t iso_pool_samples(const iso_pool *p, const iso_range *range, uint32_t range_count);
+/* A unit that counts for good, whoever made it: after a resume. It must be free. */
+void iso_pool_restore(iso_pool *p, uint32_t unit_index);
+bool iso_pool_settled(const iso_pool *p, uint32_t unit_index);
 /* Node of a unit that is not free. */
 uint32_t iso_pool_node(const iso_pool *p, uint32_t unit_index);
 

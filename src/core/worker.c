@@ -23,6 +23,8 @@ struct iso_worker {
     bool has_weights;
     uint64_t weights_round;       /* of the current weights */
     bool adopting;                /* newer ones wait for the running order to end */
+    bool applying;                /* ... and are a difference from the current ones */
+    bool missed;                  /* a difference came that did not fit: whole weights must be asked for */
     uint64_t adopting_round;
 
     uint64_t key;                 /* present pass; 0: none */
@@ -33,7 +35,9 @@ struct iso_worker {
     body_work queue[ISO_LEASE_DEPTH];
     uint32_t held;                /* in queue, the running one first */
 
+    uint32_t last_units;          /* done of lease `done` */
     bool running, wanted;         /* an order runs; its result is still wanted */
+    bool cut;                     /* it was told to end early */
     uint64_t order;
     bool rejoin;                  /* join again as soon as nothing runs */
 };
@@ -152,8 +156,15 @@ static void answer(iso_worker *w, bool sum)
                                .purpose = (iso_purpose_of_pass)((w->key - 1) % 4),
                                .number = w->done,
                                .part = w->part,
+                               .units = w->last_units,
                                .totals = w->totals,
                            });
+}
+
+/* The answer to the last lease: with the sum when that is wanted and there is one. */
+static void answer_last(iso_worker *w, bool final)
+{
+    answer(w, final && w->held == 0 && w->totals.samples > 0);
 }
 
 static uint64_t samples_of(const iso_worker *w, iso_purpose_of_pass purpose)
@@ -181,17 +192,21 @@ static void start_next(iso_worker *w)
     if (w->running)
         return;
     if (w->adopting) {
-        emit(w, ISO_EFFECT_ADOPT)->round = w->adopting_round;
+        emit(w, w->applying ? ISO_EFFECT_APPLY : ISO_EFFECT_ADOPT)->round = w->adopting_round;
         w->has_weights = true;
         w->weights_round = w->adopting_round;
-        w->adopting = false;
+        w->adopting = w->applying = false;
     }
     if (w->held == 0)
         return;
     if (!has_weights_of(w, w->round)) {
+        if (w->missed)
+            emit_frame(w, ISO_FRAME_NEED);
+        w->missed = false;
         arm(w, w->config.resend);
         return;
     }
+    w->missed = false;
     const body_work *b = &w->queue[0];
     iso_compute *c = &emit(w, ISO_EFFECT_COMPUTE)->compute;
     *c = (iso_compute){
@@ -207,6 +222,7 @@ static void start_next(iso_worker *w)
         .unit = b->unit,
         .pass_units = b->pass_units,
         .range_count = b->range_count,
+        .exact = b->exact,
     };
     for (uint32_t i = 0; i < b->range_count; i++) {
         c->range[i] = b->range[i];
@@ -214,6 +230,27 @@ static void start_next(iso_worker *w)
     }
     w->begun = true;
     w->running = w->wanted = true;
+    w->cut = false;
+}
+
+static uint32_t units_of(const body_work *b)
+{
+    uint32_t units = 0;
+    for (uint32_t i = 0; i < b->range_count; i++)
+        units += b->range[i].count;
+    return units;
+}
+
+/* The first lease is done, as far as it goes. */
+static void retire_first(iso_worker *w, uint32_t units)
+{
+    bool final = w->queue[0].final;
+    w->last_units = units;
+    w->done++;
+    w->held--;
+    for (uint32_t i = 0; i < w->held; i++)
+        w->queue[i] = w->queue[i + 1];
+    answer_last(w, final);
 }
 
 static void on_order_done(iso_worker *w, const iso_event *ev)
@@ -228,16 +265,22 @@ static void on_order_done(iso_worker *w, const iso_event *ev)
         send_hello(w);
     }
     if (w->wanted) {
-        bool final = w->queue[0].final;
+        uint32_t units = units_of(&w->queue[0]);
         iso_totals_add(&w->totals, &ev->totals);
-        w->done++;
-        w->held--;
-        for (uint32_t i = 0; i < w->held; i++)
-            w->queue[i] = w->queue[i + 1];
         w->wanted = false;
-        answer(w, final && w->held == 0);
+        retire_first(w, w->cut && ev->units < units ? ev->units : units);
     }
     start_next(w);
+}
+
+static void on_pulse(iso_worker *w, const iso_event *ev)
+{
+    if (!w->running || !w->wanted || ev->order != w->order || w->phase != ISO_WORKER_READY)
+        return;
+    iso_body_put_pulse(emit_frame(w, ISO_FRAME_PULSE), &(body_pulse){.number = w->done + 1,
+                                                                     .part = w->part,
+                                                                     .samples = ev->totals.samples,
+                                                                     .figures = ev->figures});
 }
 
 /* ---- frames of the present session ---- */
@@ -247,7 +290,7 @@ static void enter_pass(iso_worker *w, uint64_t key, uint64_t round)
     cancel(w);
     w->key = key;
     w->round = round;
-    w->held = w->done = 0;
+    w->held = w->done = w->last_units = 0;
     w->part = 0;
     w->begun = false;
     iso_totals_clear(&w->totals);
@@ -267,7 +310,7 @@ static void on_work(iso_worker *w, const iso_frame *f)
         enter_pass(w, key, f->round);
     if (b.number <= w->done) { /* a repeat: the answer got lost */
         if (b.part == w->part)
-            answer(w, b.final && w->held == 0);
+            answer_last(w, b.final);
         return;
     }
     if (b.number != w->done + w->held + 1 || w->held == ISO_LEASE_DEPTH)
@@ -283,13 +326,40 @@ static void on_work(iso_worker *w, const iso_frame *f)
     start_next(w);
 }
 
+/* The lease is to end when `units` are done, or at the next border; one that waits for its weights ends unbegun. */
+static void cut(iso_worker *w, uint32_t units)
+{
+    if (!w->running) {
+        retire_first(w, 0);
+    } else if (w->wanted) {
+        emit(w, ISO_EFFECT_CUT)->cut = (iso_cut){.order = w->order, .units = units};
+        w->cut = true;
+    }
+}
+
 static void on_collect(iso_worker *w, const iso_frame *f)
 {
     body_collect b;
     if (!iso_body_get_collect(f, &b) || pass_key(f->round, ISO_PASS_TRAIN) != w->key)
         return;
-    if (b.part == w->part && b.number == w->done && w->held == 0 && w->done > 0)
-        answer(w, true);
+    if (b.part != w->part || b.number == 0)
+        return;
+    if (b.number == w->done && w->held == 0)
+        answer_last(w, true);
+    else if (b.cut && b.number == w->done + 1 && w->held == 1)
+        cut(w, b.units);
+}
+
+/* Newer weights are here; they become current as soon as nothing runs. */
+static void expect(iso_worker *w, uint64_t round)
+{
+    w->adopting = true;
+    w->adopting_round = round;
+    if (w->key > 0 && w->round < round) { /* that round is over without us */
+        cancel(w);
+        w->held = 0;
+    }
+    start_next(w);
 }
 
 /* Weights are welcome before WELCOME too: whoever gathers them tells of each version once. */
@@ -303,13 +373,22 @@ static void on_weights(iso_worker *w, uint32_t incarnation, uint64_t round)
     }
     if ((w->has_weights && round <= w->weights_round) || (w->adopting && round <= w->adopting_round))
         return;
-    w->adopting = true;
-    w->adopting_round = round;
-    if (w->key > 0 && w->round < round) { /* that round is over without us */
-        cancel(w);
-        w->held = 0;
+    w->applying = false;
+    expect(w, round);
+}
+
+/* What one round changed fits the weights of the round before alone. */
+static void on_delta(iso_worker *w, uint32_t incarnation, uint64_t round)
+{
+    bool known = incarnation == w->weights_incarnation && w->has_weights;
+    if (w->config.shared_weights || incarnation < w->weights_incarnation || (known && round <= w->weights_round))
+        return;
+    if (!known || w->adopting || w->weights_round + 1 != round) {
+        w->missed = true;
+        return;
     }
-    start_next(w);
+    w->applying = true;
+    expect(w, round);
 }
 
 /* ---- frames about sessions ---- */
@@ -378,7 +457,11 @@ static void on_frame(iso_worker *w, const iso_frame *f)
         finish(w, false);
         return;
     case ISO_FRAME_WEIGHTS:
-        on_weights(w, f->incarnation, f->round);
+    case ISO_FRAME_DELTA:
+        if (f->kind == ISO_FRAME_WEIGHTS)
+            on_weights(w, f->incarnation, f->round);
+        else
+            on_delta(w, f->incarnation, f->round);
         if (w->phase == ISO_WORKER_READY && f->incarnation > w->incarnation)
             join_again(w, w->life + 1);
         return;
@@ -448,6 +531,9 @@ static void dispatch(iso_worker *w, const iso_event *ev)
             emit_frame(w, ISO_FRAME_BYE);
         finish(w, true);
         return;
+    case ISO_EVENT_PULSE:
+        on_pulse(w, ev);
+        return;
     case ISO_EVENT_CHECKPOINT_WANTED:
         return;
     }
@@ -456,7 +542,7 @@ static void dispatch(iso_worker *w, const iso_event *ev)
 int iso_worker_step(iso_worker *w, const iso_event *event, iso_effects *effects)
 {
     effects->count = 0;
-    if ((int)event->kind < ISO_EVENT_START || event->kind > ISO_EVENT_STOP ||
+    if ((int)event->kind < ISO_EVENT_START || event->kind > ISO_EVENT_PULSE ||
         event->kind == ISO_EVENT_CHECKPOINT_WANTED || (event->kind == ISO_EVENT_FRAME && !event->frame) ||
         effects->capacity < ISO_WORKER_EFFECTS_MAX)
         return ISO_E_ARGUMENT;

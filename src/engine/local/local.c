@@ -186,6 +186,11 @@ int iso_local_new(iso_local **out, const iso_local_config *config, iso_error *e)
     if (config->workers < 1 || config->workers > ISO_WORKERS_MAX)
         return iso_error_set(e, ISO_E_ARGUMENT, "workers: %u; 1 to %u are possible", config->workers,
                              ISO_WORKERS_MAX);
+    iso_plan plan;
+    iso_policy_plan(&config->policy, 1, 1, &plan);
+    if (plan.way != ISO_PLAN_SUM)
+        return iso_error_set(e, ISO_E_UNSUPPORTED, "policy '%s' sends differences, which threads that share their weights do "
+                             "not; `isochron simulate` runs it on any cluster", iso_policy_name(config->policy.policy));
     iso_local *l = iso_new(config->alloc, 1, sizeof *l);
     if (!l)
         return no_memory(e, "the local engine", sizeof *l);

@@ -587,7 +587,7 @@ static void sim_coordinator_effect(sim *s, const iso_effect *e)
         sim_update(s, &e->update);
         return;
     case ISO_EFFECT_TAKE:
-        sim_take(s, e->node);
+        sim_take(s, e->take.node);
         return;
     case ISO_EFFECT_WAKE:
         if (e->at != ISO_NEVER && !s->o.canary_wake)

@@ -81,16 +81,16 @@ static void the_header_has_its_documented_bytes(void **state)
                    .round = 258,
                    .slice_count = 1,
                    .chunk_count = 1};
-    iso_body_put_collect(&f, &(body_collect){.number = 3, .part = 1});
+    iso_body_put_collect(&f, &(body_collect){.number = 3, .part = 1, .cut = true, .units = 7});
     static const uint8_t expected[60] = {'I', 'S', 'O', 'F', 1,   0,   6,   0,   2, 0, 0, 0, 9, 0, 0, 0, 2, 1, 0, 0,
                                          0,   0,   0,   0,   255, 255, 255, 255, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0,
-                                         1,   0,   0,   0,   0,   0,   0,   0,   0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0};
-    static const uint8_t body[8] = {3, 0, 0, 0, 1, 0, 0, 0};
+                                         1,   0,   0,   0,   0,   0,   0,   0,   0, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0};
+    static const uint8_t body[16] = {3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0};
     uint8_t bytes[100];
-    assert_int_equal(iso_frame_encode(&f, bytes, sizeof bytes), 72);
+    assert_int_equal(iso_frame_encode(&f, bytes, sizeof bytes), 80);
     assert_memory_equal(bytes, expected, sizeof expected);
     assert_memory_equal(bytes + 64, body, sizeof body);
-    uint32_t crc = iso_crc32c(iso_crc32c(0, bytes, 60), body, 8);
+    uint32_t crc = iso_crc32c(iso_crc32c(0, bytes, 60), body, 16);
     assert_true(iso_load_u32(bytes + 60) == crc);
 }
 
@@ -149,7 +149,7 @@ static void fields_out_of_range_are_refused(void **state)
         iso_frame f = good;
         switch (i) {
         case 0: f.kind = 0; break;
-        case 1: f.kind = 13; break;
+        case 1: f.kind = 15; break;
         case 2: f.slice = 3; break;
         case 3: f.slice_count = 0; break;
         case 4: f.chunk_index = 4; break;

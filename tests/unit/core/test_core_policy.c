@@ -54,7 +54,7 @@ static void wrong_policies_list_the_right_ones(void **state)
     static const char *const wrong[] = {"nnss", "", "NNS", ":a=1"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(iso_policy_parse(&s, wrong[i], &e), ISO_E_ARGUMENT);
-        assert_non_null(strstr(e.text, "nns, bsp, cumulative, online"));
+        assert_non_null(strstr(e.text, "nns, bsp, lb-bsp, cumulative, online, hmdspt, mixbp"));
     }
     assert_int_equal(iso_policy_parse(&s, "nns:", &e), ISO_E_ARGUMENT);
     assert_int_equal(iso_policy_parse(&s, "nns:chunk=1", &e), ISO_E_ARGUMENT);

@@ -88,7 +88,7 @@ static void give_answer(desk *d, iso_frame_kind kind, uint32_t from, uint32_t se
 {
     iso_frame f = frame_of(kind, from, session);
     f.round = round;
-    iso_body_put_answer(&f, &(body_answer){.purpose = ISO_PASS_TRAIN, .number = number,
+    iso_body_put_answer(&f, &(body_answer){.purpose = ISO_PASS_TRAIN, .number = number, .units = 1,
                                            .totals = {.samples = samples, .busy = 1000, .bad_layer = bad_layer}});
     give_frame(d, &f);
 }
@@ -313,7 +313,7 @@ static void answers_count_once(void **state)
     give_frame(&d, &other);
     assert_int_equal(d.fx.count, 0);
     give_answer(&d, ISO_FRAME_SUM, 0, 1, 0, 2, 20, -1);
-    assert_int_equal(only(&d, ISO_EFFECT_TAKE)->node, 0);
+    assert_int_equal(only(&d, ISO_EFFECT_TAKE)->take.node, 0);
     const iso_update_order *u = &only(&d, ISO_EFFECT_UPDATE)->update;
     assert_true(u->round == 0 && u->begin == 0 && u->end == 32 && u->samples == 20 && u->units == 2 &&
                 u->node_count == 1 && u->step == 1);
