@@ -106,8 +106,8 @@ class Arguments(Case):
         self.assertIn("conv", self.iso("help", "layers").stdout)
         self.assertIn("idx", self.iso("help", "formats").stdout)
         policies = self.iso("help", "sync").stdout
-        for policy in ("online", "cumulative", "bsp", "nns"):
-            self.assertRegex(policies, rf"(?m)^{policy} ")
+        for policy in ("online cumulative bsp nns lb-bsp ssp asp local-sgd post-local adacomm fda diloco mixbp hmdspt").split():
+            self.assertRegex(policies, rf"(?m)^{policy} +\S.*\n +from: \S")
         self.assertEqual(self.iso("train", "--sync", "help").stdout, policies)
         self.iso("help", "nothing", code=2)
 
