@@ -52,7 +52,8 @@ class Finds(unittest.TestCase):
         self.assertEqual(len(self.faults(tidy.check_words, src__base__a_DOT_c=HEAD + "/* TO" + "DO */\n")), 1)
         self.assertEqual(len(self.faults(tidy.check_words, docs__a_DOT_md="see /ho" + "me/me\n")), 1)
         self.assertEqual(len(self.faults(tidy.check_words, docs__a_DOT_md="https://npm" + "js.org/x\n", Makefile="x: /tm" + "p/a\n")), 2)
-        self.assertEqual(self.faults(tidy.check_words, docs__a_DOT_md="https://semver.org, ${base}/tmp/x, Debian\n"), [])
+        self.assertEqual(len(self.faults(tidy.check_words, docs__a_DOT_md="in /ho" + "me, or `/ro" + "ot`\n")), 1)
+        self.assertEqual(self.faults(tidy.check_words, docs__a_DOT_md="https://semver.org, ${base}/tmp/x, a/work, /workers, Debian\n"), [])
 
     def test_a_long_function(self):
         for head in ("int f(void)\n{\n", "static int f(int a,\n         int b) {\n", "int f(void) {\n    if (x) {\n    }\n"):

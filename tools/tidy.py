@@ -120,7 +120,7 @@ def check_lines(tree):
 
 def check_words(tree):
     """No open ends, no paths of one machine."""
-    bad = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|X" + r"XX|HA" + r"CK)\b|(?<![\w.}])/(wo" + r"rk|home|root|tm" + r"p)/|"
+    bad = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|X" + r"XX|HA" + r"CK)\b|(?<![\w.}])/(wo" + r"rk|home|root|tm" + r"p)\b|"
                      r"https?://\S*(npm" + r"js|py" + r"pi|pythonhosted|maven|deb" + r"ian|crates)\S*")
     for path, text in tree.text(*SOURCE, *PROSE, ""):
         for number, line in enumerate(text.splitlines(), 1):
