@@ -183,7 +183,7 @@ static int make_folder(plan *p)
     iso_listing l;
     iso_error e = {0};
     if (!out) {
-        snprintf(p->folder, sizeof p->folder, "%s/isochron-XXXXXX", scratch && scratch[0] ? scratch : "/tmp");
+        snprintf(p->folder, sizeof p->folder, "%s/isochron-XXXXXX", scratch && scratch[0] ? scratch : P_tmpdir);
         if (mkdtemp(p->folder))
             return 0;
         cli_error("%s: no scratch folder can be made there: %s; give --out FOLDER", p->folder, strerror(errno));

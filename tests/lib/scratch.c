@@ -17,7 +17,7 @@ char *scratch_make(void)
 {
     const char *base = getenv("TMPDIR");
     char name[512];
-    snprintf(name, sizeof name, "%s/iso-test-XXXXXX", base && *base ? base : "/tmp");
+    snprintf(name, sizeof name, "%s/iso-test-XXXXXX", base && *base ? base : P_tmpdir);
     assert_non_null(mkdtemp(name));
     char *copy = strdup(name);
     assert_non_null(copy);
