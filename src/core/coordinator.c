@@ -84,6 +84,7 @@ static iso_coordinator *carve(iso_arena *a, const iso_core_config *config)
     parts.nodes = iso_arena_take_zeroed(a, config->nodes_max, sizeof *parts.nodes);
     parts.live = iso_arena_take_zeroed(a, config->nodes_max, sizeof *parts.live);
     parts.sums = iso_arena_take_zeroed(a, config->nodes_max, sizeof *parts.sums);
+    parts.queue = iso_arena_take_zeroed(a, config->nodes_max, sizeof *parts.queue);
     parts.pool.tag = iso_arena_take_zeroed(a, (size_t)units, sizeof *parts.pool.tag);
     if (config->audit) {
         parts.run = iso_arena_take_zeroed(a, (size_t)units, sizeof *parts.run);
@@ -196,7 +197,11 @@ static void on_member_frame(iso_coordinator *c, const iso_frame *f)
         iso_lease_answer(c, f);
         return;
     case ISO_FRAME_NEED: /* while an update runs there are no weights to send; they follow at the border */
-        if (!c->config.shared_weights && c->phase != ISO_PHASE_UPDATE)
+        if (c->config.shared_weights || c->phase == ISO_PHASE_UPDATE)
+            return;
+        if (c->plan.free && c->purpose == ISO_PASS_TRAIN && c->phase == ISO_PHASE_WORK)
+            iso_free_need(c, f->from);
+        else
             iso_member_weights(c, f->from);
         return;
     case ISO_FRAME_HEARTBEAT:
@@ -362,7 +367,11 @@ bool iso_coordinator_node(const iso_coordinator *c, uint32_t id, iso_node_info *
     int64_t present = n->present + (n->state == ISO_NODE_LIVE ? c->now - n->joined : 0);
     out->idle = present > n->busy ? present - n->busy : 0;
     uint64_t finished = c->round > 0 ? pass_key(c->round - 1, ISO_PASS_TRAIN) : 0;
-    if (n->key == finished && finished != 0) {
+    if (c->plan.free) {
+        bool last = c->sum_count == 1 && c->sums[0] == id;
+        out->round_samples = last ? c->pass_totals.samples : 0;
+        out->round_busy = last ? c->pass_totals.busy : 0;
+    } else if (n->key == finished && finished != 0) {
         out->round_samples = n->counted.samples;
         out->round_busy = n->counted.busy;
     } else if (n->last_key == finished && finished != 0) {

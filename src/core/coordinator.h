@@ -4,6 +4,7 @@
  *   lease.c        who computes what, until when    course.c  passes, updates, borders, the end
  *   saved.c        the state as bytes                shares.c   how much each node gets
  *   local.c        rounds of local steps             pace.c     how long they are
+ *   free.c         answers applied as they come
  *
  * Invariants. Only LIVE nodes hold leases. given - done == held for every node. `counted` is the number of units whose
  * result the coordinator has for good (in-place sums: until their node dies), and a pass ends exactly when it equals
@@ -49,6 +50,10 @@ typedef struct node {
     bool cutting;                 /* COLLECT with cut was sent for the lease it holds */
     uint32_t cut_units;
     lease finished;               /* what counts of its lease, once taken */
+    uint64_t base;                /* free: rounds that made the weights of its lease */
+    uint64_t clock;               /* free: its leases answered in this epoch */
+    bool queued;                  /* free: its answer waits for its update; outlives it */
+    uint64_t weights_sent;        /* free: 1 + the newest round whose weights it was sent; 0: none */
     uint64_t pulse_samples;       /* as of its last PULSE of this round */
     iso_figures figures;
 
@@ -108,6 +113,8 @@ struct iso_coordinator {
     uint64_t settled;             /* its samples that count */
     iso_pace pace;
     bool cut;                     /* the round was told to end */
+    uint32_t *queue, queue_first, queue_count; /* free: a ring of ids */
+    uint64_t staleness;           /* of the answer that is applied */
     int64_t box_at;               /* then whoever still works ends at its next border */
     bool share;                   /* units came back or a node came: offer what is free */
     int64_t pass_started;
@@ -156,6 +163,12 @@ void iso_member_learn(iso_coordinator *c, node *n, double ns_per_sample);
 
 /* ---- lease.c ---- */
 void iso_lease_answer(iso_coordinator *c, const iso_frame *f);
+/* Takes the leases up to the answer's number off the node; false when its totals cannot be those of these leases. */
+bool iso_lease_retire(iso_coordinator *c, node *n, const body_answer *b);
+/* The node said what cannot be: it is reset. */
+void iso_lease_bad_totals(iso_coordinator *c, uint32_t id);
+/* Says again what the node has not answered. */
+void iso_lease_repeat(iso_coordinator *c, uint32_t id);
 void iso_lease_revoke(iso_coordinator *c, uint32_t id);
 /* Offers free units to all live nodes; if nobody wants any and nobody works, the fastest must. */
 void iso_lease_share(iso_coordinator *c);
@@ -185,6 +198,21 @@ void iso_local_pulse(iso_coordinator *c, const iso_frame *f);
 void iso_local_timer(iso_coordinator *c);
 /* At a border: what counts is settled, and told when audit is on. */
 void iso_local_settle(iso_coordinator *c);
+
+/* The audit record of what counts of a node's lease. */
+void iso_local_tell_counted(iso_coordinator *c, uint32_t id);
+
+/* ---- free.c ---- */
+/* A lease for every node that may have one. */
+void iso_free_offer(iso_coordinator *c);
+void iso_free_joined(iso_coordinator *c, node *n);
+void iso_free_need(iso_coordinator *c, uint32_t id);
+void iso_free_answer(iso_coordinator *c, const iso_frame *f);
+/* Makes the longest waiting answer the one to be applied; false when none waits. */
+bool iso_free_next(iso_coordinator *c, uint64_t *staleness);
+/* At a border: it counts. Then, unless the epoch has ended: on. */
+void iso_free_settle(iso_coordinator *c);
+void iso_free_go_on(iso_coordinator *c);
 
 /* ---- course.c ---- */
 /* Enough nodes at the start? Then the first pass. */

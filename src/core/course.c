@@ -133,6 +133,9 @@ static void begin_pass(iso_coordinator *c, iso_purpose_of_pass purpose)
     c->counted = c->leased = 0;
     c->sum_count = 0;
     c->pass_started = c->now;
+    if (train && c->plan.free)
+        for (uint32_t i = 0; i < c->live_count; i++)
+            c->nodes[c->live[i]].clock = 0;
     iso_totals_clear(&c->pass_totals);
     if (c->passes++ % SPEEDS_ANEW == 0 || c->speeds_stale)
         iso_member_speeds(c);
@@ -217,12 +220,14 @@ static void merge_totals(iso_coordinator *c)
 static void begin_update(iso_coordinator *c)
 {
     const iso_core_config *config = &c->config;
-    merge_totals(c);
+    if (!c->plan.free)
+        merge_totals(c);
     c->phase = ISO_PHASE_UPDATE;
     c->bad_layer = -1;
     uint64_t done = iso_course_epoch(c) * config->samples + iso_course_cursor(c);
     c->rate = iso_schedule_rate(&config->schedule, &config->optimizer, done, config->samples,
-                                config->samples * config->epochs);
+                                config->samples * config->epochs) /
+              (double)(1 + c->staleness);
     c->slices_open = 0;
     memset(c->slice_open, 0, sizeof c->slice_open);
     for (uint32_t i = 0; i < config->slices; i++) {
@@ -247,6 +252,7 @@ static void begin_update(iso_coordinator *c)
             .units = c->pool.units,
             .nodes = c->sums,
             .node_count = c->sum_count,
+            .staleness = c->staleness,
         };
     }
 }
@@ -254,6 +260,11 @@ static void begin_update(iso_coordinator *c)
 void iso_course_check(iso_coordinator *c)
 {
     bool local = c->purpose == ISO_PASS_TRAIN && c->plan.way == ISO_PLAN_LOCAL;
+    if (c->purpose == ISO_PASS_TRAIN && c->plan.free) {
+        if (iso_free_next(c, &c->staleness))
+            begin_update(c);
+        return;
+    }
     if (local ? c->held > 0 || c->sum_count == 0 : c->counted != c->pool.units)
         return;
     if (c->purpose == ISO_PASS_TRAIN) {
@@ -329,10 +340,12 @@ static void border(iso_coordinator *c)
     uint32_t epoch = iso_course_epoch(c);
     if (c->plan.way == ISO_PLAN_LOCAL)
         iso_local_settle(c);
+    else if (c->plan.free)
+        iso_free_settle(c);
     else if (c->config.audit)
         audit(c);
     for (uint32_t i = 0; i < c->sum_count; i++) {
-        node *n = &c->nodes[c->sums[i]];
+        node *n = &c->nodes[c->sums[i]]; /* free: it has no new lease before this one is applied */
         n->samples += n->counted.samples;
         n->busy += n->counted.busy;
     }
@@ -348,6 +361,10 @@ static void border(iso_coordinator *c)
     }
     if (checkpoint_due(c))
         checkpoint(c);
+    if (c->plan.free && c->evaluated) {
+        iso_free_go_on(c);
+        return;
+    }
     bool needed = c->evaluated || epoch + 1 < c->config.epochs || c->config.validation > 0 || c->config.test > 0;
     if (!c->config.shared_weights && c->live_count > 0 && needed)
         iso_member_news(c);

@@ -40,6 +40,15 @@ static void enter_pass(iso_coordinator *c, node *n)
     iso_totals_clear(&n->counted);
 }
 
+/* Free answers are held against the weights that their lease was given for. */
+static iso_frame *frame_to(iso_coordinator *c, iso_frame_kind kind, uint32_t id)
+{
+    iso_frame *f = iso_emit_frame(c, kind, id);
+    if (c->plan.free && c->purpose == ISO_PASS_TRAIN)
+        f->round = c->nodes[id].base;
+    return f;
+}
+
 static void send_work(iso_coordinator *c, uint32_t id, const lease *l)
 {
     body_work b = {
@@ -57,13 +66,13 @@ static void send_work(iso_coordinator *c, uint32_t id, const lease *l)
     };
     for (uint32_t i = 0; i < l->range_count; i++)
         b.range[i] = l->range[i];
-    iso_body_put_work(iso_emit_frame(c, ISO_FRAME_WORK, id), &b);
+    iso_body_put_work(frame_to(c, ISO_FRAME_WORK, id), &b);
 }
 
 static void send_collect(iso_coordinator *c, uint32_t id)
 {
     const node *n = &c->nodes[id];
-    iso_body_put_collect(iso_emit_frame(c, ISO_FRAME_COLLECT, id),
+    iso_body_put_collect(frame_to(c, ISO_FRAME_COLLECT, id),
                          &(body_collect){.number = n->given, .part = n->part, .cut = n->cutting, .units = n->cut_units});
 }
 
@@ -180,17 +189,17 @@ static uint32_t wanted(iso_coordinator *c, node *n)
     return units;
 }
 
-/* Its leases are handed out by local.c, all at once. */
-static bool in_local_round(const iso_coordinator *c)
+/* Its leases are handed out by local.c or free.c. */
+static bool hands_out(const iso_coordinator *c)
 {
-    return c->purpose == ISO_PASS_TRAIN && c->plan.way == ISO_PLAN_LOCAL;
+    return c->purpose != ISO_PASS_TRAIN || !c->plan.whole_epoch;
 }
 
 /* One offer to one node; when nothing is left for it, what it has done is collected. */
 static void serve(iso_coordinator *c, uint32_t id)
 {
     node *n = &c->nodes[id];
-    if (in_local_round(c))
+    if (!hands_out(c))
         return;
     enter_pass(c, n);
     if (c->pool.free > 0 && n->held < c->config.depth) {
@@ -231,8 +240,10 @@ void iso_lease_share(iso_coordinator *c)
         c->waiting_told = true;
         return;
     }
-    if (in_local_round(c)) {
-        if (c->held == 0 && c->sum_count == 0)
+    if (!hands_out(c)) {
+        if (c->plan.free)
+            iso_free_offer(c);
+        else if (c->held == 0 && c->sum_count == 0)
             iso_local_begin(c);
         return;
     }
@@ -289,11 +300,10 @@ static void shorten(iso_coordinator *c, node *n, lease *l, uint32_t units)
 /* The last of the leases that an answer retires may be shorter than it was given. */
 static bool fits_last(const iso_coordinator *c, const lease *l, const body_answer *b)
 {
-    return b->units == l->units || (in_local_round(c) && b->units < l->units);
+    return b->units == l->units || (c->purpose == ISO_PASS_TRAIN && c->plan.way == ISO_PLAN_LOCAL && b->units < l->units);
 }
 
-/* Takes the leases up to `number` off the node; false when its totals cannot be those of these leases. */
-static bool retire(iso_coordinator *c, node *n, const body_answer *b)
+bool iso_lease_retire(iso_coordinator *c, node *n, const body_answer *b)
 {
     uint32_t count = b->number - n->done;
     uint64_t samples = 0;
@@ -359,7 +369,7 @@ static void take(iso_coordinator *c, uint32_t id)
     }
 }
 
-static void bad_totals(iso_coordinator *c, uint32_t id)
+void iso_lease_bad_totals(iso_coordinator *c, uint32_t id)
 {
     node *n = &c->nodes[id];
     uint32_t session = n->session;
@@ -369,6 +379,11 @@ static void bad_totals(iso_coordinator *c, uint32_t id)
 
 void iso_lease_answer(iso_coordinator *c, const iso_frame *f)
 {
+    bool training = c->purpose == ISO_PASS_TRAIN && (c->phase == ISO_PHASE_WORK || c->phase == ISO_PHASE_UPDATE);
+    if (c->plan.free && training) {
+        iso_free_answer(c, f);
+        return;
+    }
     body_answer b;
     uint32_t id = f->from;
     node *n = &c->nodes[id];
@@ -380,7 +395,7 @@ void iso_lease_answer(iso_coordinator *c, const iso_frame *f)
     if (!present || b.part != n->part || b.number < n->done)
         return; /* of an earlier pass or part, or overtaken */
     if (b.number > n->given) {
-        bad_totals(c, id);
+        iso_lease_bad_totals(c, id);
         return;
     }
     bool sum = f->kind == ISO_FRAME_SUM && c->purpose == ISO_PASS_TRAIN && b.number == n->given && n->units > 0 &&
@@ -388,8 +403,8 @@ void iso_lease_answer(iso_coordinator *c, const iso_frame *f)
     if (b.number == n->done && !sum)
         return; /* repeated */
     bool progress = b.number > n->done;
-    if (!retire(c, n, &b)) {
-        bad_totals(c, id);
+    if (!iso_lease_retire(c, n, &b)) {
+        iso_lease_bad_totals(c, id);
         return;
     }
     if (b.totals.bad_layer >= 0) {
@@ -427,7 +442,7 @@ void iso_lease_revoke(iso_coordinator *c, uint32_t id)
 
 /* ---- time ---- */
 
-static void repeat(iso_coordinator *c, uint32_t id)
+void iso_lease_repeat(iso_coordinator *c, uint32_t id)
 {
     node *n = &c->nodes[id];
     for (uint32_t i = 0; i < n->held; i++)
@@ -453,7 +468,7 @@ void iso_lease_timer(iso_coordinator *c)
             continue;
         }
         if (c->now >= n->resend_at)
-            repeat(c, id);
+            iso_lease_repeat(c, id);
         iso_arm(c, n->deadline < n->resend_at ? n->deadline : n->resend_at);
     }
 }

@@ -185,7 +185,7 @@ void iso_local_timer(iso_coordinator *c)
 
 /* ---- the border ---- */
 
-static void tell_counted(iso_coordinator *c, uint32_t id)
+void iso_local_tell_counted(iso_coordinator *c, uint32_t id)
 {
     const lease *l = &c->nodes[id].finished;
     iso_record *r = iso_emit_record(c, ISO_RECORD_COUNTED, id);
@@ -204,7 +204,7 @@ void iso_local_settle(iso_coordinator *c)
         const node *n = &c->nodes[c->sums[i]];
         iso_pool_settle(&c->pool, n->finished.range, n->finished.range_count);
         if (c->config.audit)
-            tell_counted(c, c->sums[i]);
+            iso_local_tell_counted(c, c->sums[i]);
         if (n->counted.busy > busiest)
             busiest = n->counted.busy;
     }

@@ -17,11 +17,16 @@ void iso_member_weights(iso_coordinator *c, uint32_t to)
 {
     /* Session 0 whoever gets them: the same bytes for all, and one order of versions at the receiver. */
     iso_emit_frame(c, ISO_FRAME_WEIGHTS, to)->session = 0;
+    if (to < c->config.nodes_max)
+        c->nodes[to].weights_sent = c->round + 1;
+    else
+        for (uint32_t i = 0; i < c->live_count; i++)
+            c->nodes[c->live[i]].weights_sent = c->round + 1;
 }
 
 void iso_member_news(iso_coordinator *c)
 {
-    if (c->plan.way == ISO_PLAN_SUM)
+    if (c->plan.way == ISO_PLAN_SUM || c->plan.free)
         iso_member_weights(c, ISO_EVERYONE);
     else
         iso_emit_frame(c, ISO_FRAME_DELTA, ISO_EVERYONE)->session = 0;
@@ -111,6 +116,8 @@ static void join(iso_coordinator *c, uint32_t id, uint64_t life)
     c->waiting_told = false;
     iso_member_speeds(c);
     iso_emit_record(c, returns ? ISO_RECORD_RETURN : ISO_RECORD_JOIN, id);
+    if (c->plan.free)
+        iso_free_joined(c, n);
     welcome(c, id);
     c->share = true;
     if (c->phase == ISO_PHASE_GATHER)
@@ -150,7 +157,7 @@ void iso_member_hello(iso_coordinator *c, const iso_frame *f)
 void iso_member_drop(iso_coordinator *c, uint32_t id, iso_node_state state, iso_record_kind why)
 {
     node *n = &c->nodes[id];
-    bool working = c->phase == ISO_PHASE_WORK && n->key == c->key;
+    bool working = (c->phase == ISO_PHASE_WORK || (c->phase == ISO_PHASE_UPDATE && c->plan.free)) && n->key == c->key;
     iso_emit_record(c, why, id);
     if (working)
         iso_lease_revoke(c, id);

@@ -64,6 +64,13 @@ void iso_pool_return(iso_pool *p, const iso_range *range, uint32_t range_count)
     }
 }
 
+void iso_pool_retag(iso_pool *p, uint32_t node, uint32_t part, const iso_range *range, uint32_t range_count)
+{
+    for (uint32_t r = 0; r < range_count; r++)
+        for (uint32_t i = 0; i < range[r].count; i++)
+            p->tag[range[r].first + i] = tag_of(node, part);
+}
+
 void iso_pool_restore(iso_pool *p, uint32_t unit_index)
 {
     p->tag[unit_index] = tag_settled;

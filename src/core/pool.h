@@ -31,6 +31,8 @@ uint32_t iso_pool_take(iso_pool *p, uint32_t node, uint32_t part, uint32_t want,
 void iso_pool_settle(iso_pool *p, const iso_range *range, uint32_t range_count);
 /* The leased units of the ranges become free again. */
 void iso_pool_return(iso_pool *p, const iso_range *range, uint32_t range_count);
+/* The leased units of the ranges become those of another part of the node. */
+void iso_pool_retag(iso_pool *p, uint32_t node, uint32_t part, const iso_range *range, uint32_t range_count);
 /* Frees what (node, part) has leased; returns how many. Cost O(units): for the rare case. */
 uint32_t iso_pool_revoke(iso_pool *p, uint32_t node, uint32_t part);
 /* Samples in the ranges. */
