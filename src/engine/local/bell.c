@@ -2,7 +2,10 @@
  * Waiting and waking. */
 #include "engine/local/bell.h"
 
+#include <sched.h>
 #include <time.h>
+
+enum { LOOKS = 64, ALONE_NS = 20000 }; /* pauses between two looks at the clock; until others are let run */
 
 int64_t iso_clock_ns(void)
 {
@@ -62,13 +65,27 @@ static bool heard(iso_bell *b)
     return atomic_load_explicit(&b->rung, memory_order_relaxed) && atomic_exchange(&b->rung, 0);
 }
 
-bool iso_bell_wait(iso_bell *b, uint32_t spins, int64_t until_ns)
+/* Looks again and again for `patience` ns at most. */
+static bool heard_soon(iso_bell *b, int64_t patience)
 {
-    for (uint32_t i = 0; i <= spins; i++) {
-        if (heard(b))
-            return true;
-        iso_pause();
-    }
+    int64_t begun = iso_clock_ns(), waited = 0;
+    do {
+        for (uint32_t i = 0; i < LOOKS; i++) {
+            if (heard(b))
+                return true;
+            iso_pause();
+        }
+        if (waited > ALONE_NS)
+            sched_yield();
+        waited = iso_clock_ns() - begun;
+    } while (waited < patience);
+    return false;
+}
+
+bool iso_bell_wait(iso_bell *b, int64_t patience, int64_t until_ns)
+{
+    if (patience > 0 ? heard_soon(b, patience) : heard(b))
+        return true;
     bool got = false;
     pthread_mutex_lock(&b->lock);
     atomic_store(&b->asleep, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How one thread waits for others: it looks again for some microseconds (a LeNet-5 round has gaps of that length),
- * then sleeps. With more threads than cores looking again would only take the core from the thread that is waited
- * for: spins is 0 then.
+ * How one thread waits for others: it looks again for some microseconds, then looks and lets others run in turns, since
+ * to sleep and to be woken costs both sides some 50 us, then sleeps. With more threads than cores looking again would
+ * only take the core from the thread that is waited for: patience is 0 then.
  *
  * Ringing is remembered until it is heard; ringing twice is heard once. Any thread rings, one thread waits. */
 #ifndef ISO_ENGINE_LOCAL_BELL_H
@@ -25,8 +25,8 @@ void iso_bell_fini(iso_bell *b);
 void iso_bell_ring(iso_bell *b);
 
 /* Returns when it was rung since the last time it was heard (true), or at until_ns of the monotonic clock (false;
- * INT64_MAX: never). */
-bool iso_bell_wait(iso_bell *b, uint32_t spins, int64_t until_ns);
+ * INT64_MAX: never). Sleeps not before `patience` ns. */
+bool iso_bell_wait(iso_bell *b, int64_t patience, int64_t until_ns);
 
 /* The monotonic clock in nanoseconds. */
 int64_t iso_clock_ns(void);

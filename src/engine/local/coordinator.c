@@ -8,7 +8,7 @@
 
 void iso_local_lock(iso_local *l)
 {
-    for (uint32_t i = 0; i < l->spins / 4; i++) {
+    for (uint32_t i = 0; l->patience > 0 && i < LOCK_LOOKS; i++) {
         if (pthread_mutex_trylock(&l->lock) == 0)
             return;
         iso_pause();

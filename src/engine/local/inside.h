@@ -11,7 +11,8 @@
 #include "engine/local/need.h"
 
 #define INBOX_SLOTS 16u /* a power of two; more is never under way, a frame beyond is dropped */
-#define SPINS 2000u     /* pauses before a thread sleeps: about the gaps of a small network's rounds */
+#define PATIENCE_NS 300000 /* before a thread sleeps: about a unit of a small network */
+#define LOCK_LOOKS 500u
 #define SLICES_PER_WORKER 2u
 #define SLICE_VALUES_MIN 4096u /* smaller slices cost more in hand-over than they share out */
 #define NOTES_BYTES (4u << 20)
@@ -90,7 +91,7 @@ struct iso_local {
     bool deferred; /* dense gradients are taken in the update */
     uint32_t kept_capacity;
     size_t kept_bytes;
-    uint32_t spins;
+    int64_t patience; /* ns that a thread waits before it sleeps */
 
     worker *worker; /* [workers] */
     float **buffer; /* [workers + 1], made when needed; buffer[0] always */

@@ -198,7 +198,7 @@ int iso_local_new(iso_local **out, const iso_local_config *config, iso_error *e)
     l->alloc = config->alloc;
     l->values = iso_net_values(config->net);
     l->states = iso_optimizer_states(&config->job->optimizer);
-    l->spins = config->workers <= iso_cores_allowed() ? SPINS : 0;
+    l->patience = config->workers <= iso_cores_allowed() ? PATIENCE_NS : 0;
     atomic_init(&l->wake_at, ISO_NEVER);
     atomic_init(&l->waiting_until, 0);
     configure_core(l);

@@ -135,7 +135,7 @@ static void work(worker *w)
             run_slices(w);
         } else if (iso_local_inbox_first(w)) {
             iso_local_worker_frame(w);
-        } else if (!iso_bell_wait(&w->bell, l->spins, w->wake_at)) {
+        } else if (!iso_bell_wait(&w->bell, l->patience, w->wake_at)) {
             w->wake_at = ISO_NEVER;
             step(w, &(iso_event){.kind = ISO_EVENT_TIMER});
         }

@@ -7,7 +7,7 @@
 typedef void dense_tile(const tile_sum *, const tile_ends *);
 
 /* Tiles: as many accumulators as registers allow beside one row of b and one broadcast. */
-#define FORWARD(M, N) ISO_DEFINE_TILE(forward, M, N, s->a_row)
+#define FORWARD(M, N) ISO_DEFINE_TILE_THAT(ISO_T_LOOK, forward, M, N, s->a_row)
 #define DATA(M, N) ISO_DEFINE_TILE(data, M, N, 16)
 #if defined ISO_ISA_avx512
 #define FORWARD_ROWS 8
@@ -62,30 +62,72 @@ static const uint32_t data_rows[] = {4, 4, 4, 4};
 #endif
 
 #define MOST_COLUMNS 4
-#define FORWARD_BLOCK 256 /* inputs a block: three panels of it stay in the second-level cache for all rows of the unit */
+#define FORWARD_BLOCK 256 /* inputs a block at most: three panels of it stay in the first cache levels for all rows of the unit */
 
-/* One block of inputs [first, first + count) for all n samples and `columns` registers of outputs from `column` on. */
-static void forward_block(const iso_dense *d, uint32_t n, float *y, const float *x, const float *w, const float *bias,
-                          size_t column, size_t columns, size_t first, size_t count, bool relu)
+/* Inputs [first, first + count) of `columns` registers of outputs from `column` on. */
+typedef struct block {
+    size_t column, columns, first, count;
+} block;
+
+/* The block at (column, first), cut to what the layer has. */
+static block block_at(const iso_dense *d, size_t column, size_t first)
+{
+    size_t total = iso_round16(d->out) / VL, blocks = (d->in + FORWARD_BLOCK - 1) / FORWARD_BLOCK;
+    size_t count = (d->in + blocks - 1) / blocks; /* nearly equal ones: each has time to ask for the next */
+    return (block){.column = column,
+                   .columns = total - column < FORWARD_COLUMNS ? total - column : FORWARD_COLUMNS,
+                   .first = first,
+                   .count = d->in - first < count ? d->in - first : count};
+}
+
+/* The one after it; false: it was the last. */
+static bool block_next(const iso_dense *d, const block *b, block *next)
+{
+    bool more = b->first + b->count < d->in;
+    size_t column = more ? b->column : b->column + b->columns;
+    if (column * VL >= iso_round16(d->out))
+        return false;
+    *next = block_at(d, column, more ? b->first + b->count : 0);
+    return true;
+}
+
+static const float *panel_of(const iso_dense *d, const block *b, size_t panel, const float *w)
+{
+    return w + ((b->column * VL / 16 + panel) * d->in + b->first) * 16;
+}
+
+/* While the tile `tile` of `tiles` of a block is worked off, its share of the next one's panels is asked for: another core may have
+ * written them. Evenly, since all that is under way at once holds the tile up. */
+static void look_ahead(const iso_dense *d, const block *next, uint32_t tile, uint32_t tiles, const float *w, tile_sum *sum)
+{
+    size_t panels = next ? (next->columns * VL + 15) / 16 : 0, panel = tile * panels / tiles, end = (tile + 1) * panels / tiles;
+    for (size_t i = 0; i < 2; i++, panel++)
+        sum->ahead[i] = panel < end ? panel_of(d, next, panel, w) : sum->b[0];
+}
+
+/* One block for all n samples. */
+static void forward_block(const iso_dense *d, const block *now, const block *next, uint32_t n, float *y, const float *x,
+                          const float *w, const float *bias, bool relu)
 {
     const float *panel[MOST_COLUMNS], *from[MOST_COLUMNS];
     float *to[MOST_COLUMNS];
-    for (size_t v = 0; v < columns; v++) {
-        size_t output = (column + v) * VL;
-        panel[v] = w + (output / 16 * d->in + first) * 16 + output % 16;
+    for (size_t v = 0; v < now->columns; v++) {
+        size_t output = (now->column + v) * VL;
+        panel[v] = w + (output / 16 * d->in + now->first) * 16 + output % 16;
         from[v] = bias + output;
         to[v] = y + output;
     }
-    tile_sum sum = {.outer = 1, .n = count, .a_row = d->ldx, .ak = 1, .b = panel, .bk = 16};
+    tile_sum sum = {.outer = 1, .n = now->count, .a_row = d->ldx, .ak = 1, .b = panel, .bk = 16};
     tile_ends ends = {.to = to, .to_row = d->ldy, .from = from, .from_row = 0, .relu = relu};
-    if (first != 0) {
+    if (now->first != 0) {
         ends.from = (const float *const *)to;
         ends.from_row = d->ldy;
     }
     for (uint32_t row = 0; row < n; row += FORWARD_ROWS) {
-        sum.a = x + row * d->ldx + first;
-        forward_tiles[columns - 1](&sum, &ends);
-        for (size_t v = 0; v < columns; v++) {
+        sum.a = x + row * d->ldx + now->first;
+        look_ahead(d, next, row / FORWARD_ROWS, (n + FORWARD_ROWS - 1) / FORWARD_ROWS, w, &sum);
+        forward_tiles[now->columns - 1](&sum, &ends);
+        for (size_t v = 0; v < now->columns; v++) {
             to[v] += FORWARD_ROWS * d->ldy;
         }
     }
@@ -93,14 +135,11 @@ static void forward_block(const iso_dense *d, uint32_t n, float *y, const float 
 
 void ISO_K(dense_forward)(const iso_dense *d, uint32_t n, float *y, const float *x, const float *w, const float *bias, iso_act act)
 {
-    size_t total = iso_round16(d->out) / VL;
-    for (size_t column = 0; column < total; column += FORWARD_COLUMNS) {
-        size_t columns = total - column < FORWARD_COLUMNS ? total - column : FORWARD_COLUMNS;
-        for (size_t first = 0; first < d->in; first += FORWARD_BLOCK) {
-            size_t count = d->in - first < FORWARD_BLOCK ? d->in - first : FORWARD_BLOCK;
-            forward_block(d, n, y, x, w, bias, column, columns, first, count,
-                          act == ISO_ACT_RELU && first + count == d->in);
-        }
+    block now = block_at(d, 0, 0), next;
+    for (bool more = true; more; now = next) {
+        more = block_next(d, &now, &next);
+        bool relu = act == ISO_ACT_RELU && now.first + now.count == d->in;
+        forward_block(d, &now, more ? &next : NULL, n, y, x, w, bias, relu);
     }
 }
 

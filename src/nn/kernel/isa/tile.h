@@ -17,6 +17,7 @@ typedef struct tile_sum {
     size_t a_row, ak, a_run;
     const float *const *b; /* one pointer a column register */
     size_t bk, b_run;
+    const float *ahead[2]; /* a tile with LOOK asks for a cache line from here on at each step: what is needed later */
 } tile_sum;
 
 /* Where the accumulators come from and go to: row m, column v is at from[v] + m * from_row. */
@@ -39,17 +40,23 @@ typedef struct tile_ends {
 #define ISO_T_ROW_FMA(m, N) vf row##m = v_set(a[(m) * a_row]); ISO_COLUMNS_##N(ISO_T_FMA, m)
 #define ISO_T_ROW_CLOSE(m, N) ISO_COLUMNS_##N(ISO_T_CLOSE, m)
 
-/* A_ROW: floats between rows of a; a constant where it is one, so that rows are displacements and not pointers. */
-#define ISO_DEFINE_TILE(NAME, M, N, A_ROW) \
+#define ISO_T_LOOK __builtin_prefetch(ahead0, 0, 2); __builtin_prefetch(ahead1, 0, 2); ahead0 += 16; ahead1 += 16;
+#define ISO_T_LOOK_NOWHERE (void)ahead0; (void)ahead1;
+
+/* A_ROW: floats between rows of a; a constant where it is one, so that rows are displacements and not pointers. LOOK: one of
+ * the two above. */
+#define ISO_DEFINE_TILE(NAME, M, N, A_ROW) ISO_DEFINE_TILE_THAT(ISO_T_LOOK_NOWHERE, NAME, M, N, A_ROW)
+#define ISO_DEFINE_TILE_THAT(LOOK, NAME, M, N, A_ROW) \
     static void NAME##_##M##x##N(const tile_sum *s, const tile_ends *e) \
     { \
         ISO_ROWS_##M(ISO_T_ROW_OPEN, N) \
         ISO_COLUMNS_##N(ISO_T_POINTER, ~) \
-        const float *a = s->a; \
+        const float *a = s->a, *ahead0 = s->ahead[0], *ahead1 = s->ahead[1]; \
         const size_t a_row = A_ROW, ak = s->ak, bk = s->bk, n = s->n; \
         const ptrdiff_t a_skip = (ptrdiff_t)(s->a_run - n * ak), b_skip = (ptrdiff_t)(s->b_run - n * bk); \
         for (size_t run = s->outer; run != 0; run--) { \
             for (size_t k = n; k != 0; k--) { \
+                LOOK \
                 ISO_COLUMNS_##N(ISO_T_LOAD, ~) \
                 ISO_ROWS_##M(ISO_T_ROW_FMA, N) \
                 a += ak; \
