@@ -12,7 +12,8 @@
  *          events: [{at: 10s, speed: 125}, {at: 20s, pause: 3s}, {at: 30s, crash: true}, {at: 40s, join: true}]}
  *
  * Units are written: bit kbit Mbit Gbit B kB MB GB (a second) for bandwidths, ns us ms s min h for times, B kB MB GB KiB MiB GiB
- * for sizes; probabilities are ratios of whole numbers, so that a simulation replays bit for bit on every machine.
+ * for sizes; probabilities are ratios of whole numbers, so that a simulation replays bit for bit on every machine. A link is
+ * 1 Gbit and 0.5 ms unless the file says otherwise; the coordinator's own has the bandwidth of `link`.
  *
  * Thread: a cluster is immutable once it is read; any thread. */
 #ifndef ISOCHRON_CLUSTER_H
@@ -46,7 +47,7 @@ typedef enum iso_machine_event_kind {
     ISO_MACHINE_SPEED,                   /* from now on `speed` */
     ISO_MACHINE_PAUSE,                   /* stands still for `length` */
     ISO_MACHINE_CRASH,                   /* is gone, with all it holds */
-    ISO_MACHINE_JOIN                     /* comes, or comes back */
+    ISO_MACHINE_JOIN                     /* comes back; comes, when there is no crash before */
 } iso_machine_event_kind;
 
 typedef struct iso_machine_event {

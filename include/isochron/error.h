@@ -27,7 +27,9 @@
     X(E_BUSY, -10, "the run folder is in use or not empty")                   \
     X(E_INTERRUPTED, -11, "stopped by a signal or by the caller")             \
     X(E_MISMATCH, -12, "a checkpoint does not belong to this job")            \
-    X(E_UNSUPPORTED, -13, "this machine or build cannot do that")
+    X(E_UNSUPPORTED, -13, "this machine or build cannot do that")             \
+    X(E_WRONG, -14, "a checker of the simulation found a wrong result")       \
+    X(E_STUCK, -15, "a simulation does not get on any more")
 
 typedef enum iso_status {
 #define ISO_STATUS_ENUM(name, value, text) ISO_##name = (value),
