@@ -13,7 +13,7 @@
 #define ISO_NN_LAYER_H
 
 #include "isochron/nn.h"
-#include "nn/kernel/kernel.h"
+#include "nn/kernel/narrow.h"
 
 typedef enum iso_layout { ISO_LAYOUT_LANES, ISO_LAYOUT_ROWS } iso_layout;
 
@@ -63,6 +63,21 @@ typedef struct iso_work {
     float *kept_dy;               /* ROWS: where a layer that keeps leaves its output gradient */
 } iso_work;
 
+/* One layer's work on a step of few samples: layouts of nn/kernel/narrow.h. A layer with parameters takes its step in `backward`,
+ * after dx. Activations between images are pixels, with the border that conv asks for in x alone. */
+typedef struct iso_narrow_work {
+    const iso_kernels *kernels;
+    uint32_t n;
+    uint32_t states;
+    float *w, *const *state;      /* all weights [P'] and the optimiser's `states` arrays */
+    const iso_step *step;         /* [ISO_PARTS] */
+    const float *x;
+    float *y;
+    float *dy;                    /* may be overwritten */
+    float *dx;                    /* NULL: not wanted */
+    void *saved, *scratch;        /* as in iso_work */
+} iso_narrow_work;
+
 struct iso_layer_kind {
     const char *name, *help;
     const iso_option *options;
@@ -81,6 +96,11 @@ struct iso_layer_kind {
     /* training false: what only backward reads need not be saved. NULL for views. */
     void (*forward)(const iso_layer *l, const iso_work *k, bool training);
     void (*backward)(const iso_layer *l, const iso_work *k);
+    /* The same for steps of n samples. False when a value does not fit the grid or a new weight is not finite. */
+    size_t (*narrow_saved)(const iso_layer *l, uint32_t n);
+    size_t (*narrow_scratch)(const iso_layer *l, uint32_t n);
+    void (*narrow_forward)(const iso_layer *l, const iso_narrow_work *k);
+    bool (*narrow_backward)(const iso_layer *l, const iso_narrow_work *k);
     /* Where published value i of a part lies among its internal ones; values of one row (the last dimension) lie at equal
      * distances. NULL: at i. */
     size_t (*place)(const iso_layer *l, int part, size_t i);
@@ -98,6 +118,9 @@ static inline size_t iso_shape_row(iso_shape s) { return iso_round16(iso_shape_v
 
 /* For setup: one tensor with its published dimensions (internal values: count rounded up to 16). */
 void iso_part_set(iso_part *p, uint32_t rank, const uint32_t *dim, size_t fan_in, size_t fan_out);
+
+/* For narrow_backward: the step of one part from its gradient g [values]. */
+bool iso_narrow_part(const iso_layer *l, const iso_narrow_work *k, int part, const float *g);
 
 /* For setup of windows: output size of one axis, and what the stride leaves over. Errors: ISO_E_SHAPE. */
 int iso_window_axis(const iso_layer *l, const char *what, uint32_t window, uint32_t stride, uint32_t padding, uint32_t in,

@@ -99,8 +99,12 @@ typedef struct iso_step {
     float beta1, one_minus_beta1, beta2, one_minus_beta2, inv_correction2, epsilon;
 } iso_step;
 
+/* Those of steps of few samples: nn/kernel/narrow.h. */
+typedef struct iso_narrow_kernels iso_narrow_kernels;
+
 typedef struct iso_kernels {
     const char *name;
+    const iso_narrow_kernels *narrow;
 
     /* ---- samples in --------------------------------------------------------------------------------------------------- */
     /* n <= 16 samples of [C][H][W] values into one lane group x [C][H+2pr][W+2pc][16]: fma(value, scale[c], shift[c]);

@@ -5,7 +5,7 @@
 #ifndef ISO_NN_KERNEL_SCRATCH_H
 #define ISO_NN_KERNEL_SCRATCH_H
 
-#include "nn/kernel/kernel.h"
+#include "nn/kernel/narrow.h"
 
 /* conv_data. */
 typedef struct iso_conv_data_scratch {
@@ -35,7 +35,26 @@ typedef struct iso_conv_pool_scratch {
     size_t bytes;
 } iso_conv_pool_scratch;
 
+/* The convolutions of narrow.h. One sample at a time but for the sums. */
+typedef struct iso_narrow_conv_places {
+    size_t left, top, width, height; /* zero columns and rows before dy; columns and rows of padded */
+    size_t row, frame;    /* as in iso_conv_pool_scratch */
+    size_t list, near;    /* floats of one list: the pooled pixels, or the filters, and room to write beyond them */
+    size_t sample;        /* floats of one sample's sums, a multiple of 16 */
+    int32_t *taps;        /* offsets of the taps of one output */
+    float *packed;        /* weights as panels [outputs/16][taps][16] */
+    float *padded;        /* [height][width][K] */
+    float *sums, *bias;   /* [n][sample], [n][round16(K)] */
+    float *frames;        /* [2][K][R][frame] */
+    float *dx;            /* bordered, with room for a frame beyond the end */
+    float *value;         /* [K][list], or [2][near] */
+    int32_t *at;
+    uint32_t *count;      /* [K] */
+    size_t bytes;
+} iso_narrow_conv_places;
+
 /* The places inside `scratch`; NULL gives the sizes alone. */
+iso_narrow_conv_places iso_narrow_conv_layout(const iso_conv *c, uint32_t n, void *scratch);
 iso_conv_data_scratch iso_conv_data_layout(const iso_conv *c, void *scratch);
 iso_conv_pool_scratch iso_conv_pool_layout(const iso_conv *c, void *scratch);
 

@@ -69,3 +69,41 @@ size_t iso_conv_scratch(const iso_conv *c)
     size_t data = iso_conv_data_layout(c, NULL).bytes, pool = iso_conv_pool_layout(c, NULL).bytes;
     return data > pool ? data : pool;
 }
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+iso_narrow_conv_places iso_narrow_conv_layout(const iso_conv *c, uint32_t n, void *scratch)
+{
+    iso_narrow_conv_places s = {.bytes = 0};
+    size_t area = (size_t)c->kernel_rows * c->kernel_columns, filters = c->filters, channels = c->channels;
+    size_t pooled = (size_t)(c->out_rows / 2) * (c->out_columns / 2);
+    s.left = (c->kernel_columns - 1) / c->stride;
+    s.top = (c->kernel_rows - 1) / c->stride;
+    s.width = s.left + larger((c->columns - 1 + (size_t)c->pad_columns) / c->stride + 1, c->out_columns);
+    s.height = s.top + larger((c->rows - 1 + (size_t)c->pad_rows) / c->stride + 1, c->out_rows);
+    s.row = iso_round16(c->kernel_columns * channels);
+    s.frame = iso_round16((c->kernel_columns + (size_t)c->stride) * channels);
+    s.list = iso_round16(pooled) + 16;
+    s.near = iso_round16(filters) + 16;
+    s.sample = larger(iso_round16(filters) * channels * area, iso_round16(filters * c->kernel_rows * s.row));
+    s.taps = carve(scratch, &s.bytes, larger(channels, filters) * area, sizeof *s.taps);
+    s.packed = carve(scratch, &s.bytes, larger(iso_round16(filters) * channels, iso_round16(channels) * filters) * area,
+                     sizeof *s.packed);
+    s.padded = carve(scratch, &s.bytes, s.height * s.width * filters, sizeof *s.padded);
+    s.sums = carve(scratch, &s.bytes, n * s.sample, sizeof *s.sums);
+    s.bias = carve(scratch, &s.bytes, n * iso_round16(filters), sizeof *s.bias);
+    s.frames = carve(scratch, &s.bytes, 2 * filters * c->kernel_rows * s.frame, sizeof *s.frames);
+    s.dx = carve(scratch, &s.bytes, iso_narrow_row(iso_narrow_conv_in(c)) + s.frame, sizeof *s.dx);
+    s.value = carve(scratch, &s.bytes, larger(filters * s.list, 2 * s.near), sizeof *s.value);
+    s.at = carve(scratch, &s.bytes, larger(filters * s.list, 2 * s.near), sizeof *s.at);
+    s.count = carve(scratch, &s.bytes, filters, sizeof *s.count);
+    return s;
+}
+
+size_t iso_narrow_conv_scratch(const iso_conv *c, uint32_t n)
+{
+    return iso_narrow_conv_layout(c, n, NULL).bytes;
+}

@@ -141,6 +141,47 @@ static void backward(const iso_layer *l, const iso_work *k)
     cut(l, dw);
 }
 
+/* As saved_bytes. */
+static size_t narrow_saved(const iso_layer *l, uint32_t n)
+{
+    return l->pooled ? n * iso_narrow_conv_arg(&l->conv) : 0;
+}
+
+/* The gradient of weights and biases, then the kernels' own. */
+static size_t narrow_scratch(const iso_layer *l, uint32_t n)
+{
+    return (l->part[ISO_WEIGHT].values + l->part[ISO_BIAS].values) * sizeof(float) + iso_narrow_conv_scratch(&l->conv, n);
+}
+
+static void narrow_forward(const iso_layer *l, const iso_narrow_work *k)
+{
+    const float *w = k->w + l->part[ISO_WEIGHT].offset, *bias = k->w + l->part[ISO_BIAS].offset;
+    bool relu = l->act == ISO_ACT_RELU;
+    k->kernels->narrow->conv_forward(&l->conv, k->n, k->y, l->pooled ? k->saved : NULL, k->x, w, bias, relu, k->scratch);
+    if (l->act != ISO_ACT_NONE && !relu)
+        k->kernels->act_forward(l->act, l->slope, k->y, k->y, k->n * iso_narrow_row(iso_shape_values(l->out)));
+}
+
+/* What lies between a part's values and its room moves nothing: its gradient is 0. */
+static bool narrow_backward(const iso_layer *l, const iso_narrow_work *k)
+{
+    const iso_conv *c = &l->conv;
+    const float *w = k->w + l->part[ISO_WEIGHT].offset;
+    size_t values = l->part[ISO_WEIGHT].values, weights = (size_t)c->filters * c->channels * c->kernel_rows * c->kernel_columns;
+    float *dw = k->scratch, *db = dw + values, *rest = db + l->part[ISO_BIAS].values;
+    memset(dw + weights, 0, (values - weights) * sizeof *dw);
+    memset(db, 0, l->part[ISO_BIAS].values * sizeof *db);
+    if (l->pooled) {
+        k->kernels->narrow->conv_pool_backward(c, k->n, k->dx, dw, db, k->x, k->dy, k->saved, w, rest);
+    } else {
+        k->kernels->act_backward(l->act, l->slope, k->dy, k->dy, k->y, k->n * iso_narrow_row(iso_shape_values(l->out)));
+        k->kernels->narrow->conv_backward(c, k->n, k->dx, dw, db, k->x, k->dy, w, rest);
+    }
+    cut(l, dw);
+    bool good = iso_narrow_part(l, k, ISO_WEIGHT, dw);
+    return iso_narrow_part(l, k, ISO_BIAS, db) && good;
+}
+
 /* Partial: the connected planes follow each other, filter by filter, channel by channel. */
 static size_t place(const iso_layer *l, int part, size_t i)
 {
@@ -167,5 +208,9 @@ const iso_layer_kind iso_layer_conv = {
     .scratch_bytes = scratch_bytes,
     .forward = forward,
     .backward = backward,
+    .narrow_saved = narrow_saved,
+    .narrow_scratch = narrow_scratch,
+    .narrow_forward = narrow_forward,
+    .narrow_backward = narrow_backward,
     .place = place,
 };

@@ -63,6 +63,50 @@ static void backward(const iso_layer *l, const iso_work *k)
     k->kernels->dense_data(d, k->groups, k->dx, lanes, k->w + l->part[ISO_WEIGHT].offset);
 }
 
+/* The bias gradient. */
+static size_t narrow_scratch(const iso_layer *l, uint32_t n)
+{
+    (void)n;
+    return l->part[ISO_BIAS].values * sizeof(float);
+}
+
+/* The padding of a row is 0, whatever the activation makes of it. */
+static void clear_padding(const iso_dense *d, uint32_t n, float *rows)
+{
+    for (uint32_t i = 0; d->ldy > d->out && i < n; i++)
+        memset(rows + i * iso_narrow_row(d->out) + d->out, 0, (d->ldy - d->out) * sizeof *rows);
+}
+
+static void narrow_forward(const iso_layer *l, const iso_narrow_work *k)
+{
+    const iso_dense *d = &l->dense;
+    bool relu = l->act == ISO_ACT_RELU;
+    k->kernels->narrow->dense_forward(d, k->n, k->y, k->x, k->w + l->part[ISO_WEIGHT].offset, k->w + l->part[ISO_BIAS].offset,
+                                      relu ? ISO_ACT_RELU : ISO_ACT_NONE);
+    if (l->act != ISO_ACT_NONE && !relu)
+        k->kernels->act_forward(l->act, l->slope, k->y, k->y, k->n * iso_narrow_row(d->out));
+}
+
+static bool narrow_backward(const iso_layer *l, const iso_narrow_work *k)
+{
+    const iso_dense *d = &l->dense;
+    size_t offset = l->part[ISO_WEIGHT].offset, row = iso_narrow_row(d->out);
+    float *db = k->scratch, *state[2] = {NULL, NULL};
+    k->kernels->act_backward(l->act, l->slope, k->dy, k->dy, k->y, k->n * row);
+    clear_padding(d, k->n, k->dy);
+    if (k->dx)
+        k->kernels->narrow->dense_data(d, k->n, k->dx, k->dy, k->w + offset);
+    for (size_t o = 0; o < l->part[ISO_BIAS].values; o++) {
+        db[o] = k->dy[o];
+        for (uint32_t i = 1; i < k->n; i++)
+            db[o] += k->dy[i * row + o];
+    }
+    for (uint32_t i = 0; i < k->states; i++)
+        state[i] = k->state[i] + offset;
+    bool good = k->kernels->narrow->dense_step(d, &k->step[ISO_WEIGHT], k->n, k->x, k->dy, k->w + offset, state);
+    return iso_narrow_part(l, k, ISO_BIAS, db) && good;
+}
+
 static bool gradient(const iso_layer *l, const iso_kernels *k, uint32_t n, const iso_dense_unit *unit, int64_t *sum, float limit)
 {
     return k->dense_gradient(&l->dense, n, unit, sum + l->part[ISO_WEIGHT].offset, sum + l->part[ISO_BIAS].offset, limit);
@@ -95,6 +139,9 @@ const iso_layer_kind iso_layer_dense = {
     .scratch_bytes = scratch_bytes,
     .forward = forward,
     .backward = backward,
+    .narrow_scratch = narrow_scratch,
+    .narrow_forward = narrow_forward,
+    .narrow_backward = narrow_backward,
     .place = place,
     .gradient = gradient,
     .update = update,

@@ -29,6 +29,23 @@ void iso_elementwise_backward(const iso_layer *l, const iso_work *k)
         k->kernels->act_backward(l->act, l->slope, k->dx, k->dy, k->y, values(l, k->groups));
 }
 
+static size_t narrow_values(const iso_layer *l, const iso_narrow_work *k)
+{
+    return k->n * iso_narrow_row(iso_shape_values(l->out));
+}
+
+void iso_elementwise_narrow_forward(const iso_layer *l, const iso_narrow_work *k)
+{
+    k->kernels->act_forward(l->act, l->slope, k->y, k->x, narrow_values(l, k));
+}
+
+bool iso_elementwise_narrow_backward(const iso_layer *l, const iso_narrow_work *k)
+{
+    if (k->dx)
+        k->kernels->act_backward(l->act, l->slope, k->dx, k->dy, k->y, narrow_values(l, k));
+    return true;
+}
+
 uint32_t iso_absorb_activation(iso_layer *l, const iso_layer *next, uint32_t count)
 {
     if (!count || next->kind->act == ISO_ACT_NONE)

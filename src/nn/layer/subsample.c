@@ -36,6 +36,42 @@ static void backward(const iso_layer *l, const iso_work *k)
         k->kernels->average_pool_backward(&l->pool, k->groups, k->dx, k->dy, 1.0f);
 }
 
+static size_t narrow_saved(const iso_layer *l, uint32_t n)
+{
+    return n * iso_narrow_row(iso_shape_values(l->out)) * sizeof(float);
+}
+
+/* Gradients of the coefficients, then of the biases. */
+static size_t narrow_scratch(const iso_layer *l, uint32_t n)
+{
+    return 2 * n * iso_round16(l->out.c) * sizeof(float);
+}
+
+static void narrow_forward(const iso_layer *l, const iso_narrow_work *k)
+{
+    size_t in = iso_narrow_row(iso_shape_values(l->in)), out = iso_narrow_row(iso_shape_values(l->out));
+    float *sums = k->saved;
+    for (uint32_t i = 0; i < k->n; i++)
+        k->kernels->narrow->average_pool_forward(&l->pool, sums + i * out, k->x + i * in, 1.0f);
+    k->kernels->narrow->scale_forward(k->y, sums, k->w + l->part[ISO_WEIGHT].offset, k->w + l->part[ISO_BIAS].offset, k->n, l->out.c,
+                                      l->out.h * l->out.w);
+}
+
+static bool narrow_backward(const iso_layer *l, const iso_narrow_work *k)
+{
+    const iso_narrow_kernels *narrow = k->kernels->narrow;
+    size_t in = iso_narrow_row(iso_shape_values(l->in)), out = iso_narrow_row(iso_shape_values(l->out));
+    size_t channels = iso_round16(l->out.c);
+    float *da = k->scratch, *db = da + k->n * channels;
+    narrow->scale_backward(k->dy, da, db, k->dy, k->saved, k->w + l->part[ISO_WEIGHT].offset, k->n, l->out.c, l->out.h * l->out.w);
+    for (uint32_t i = 0; k->dx && i < k->n; i++)
+        narrow->average_pool_backward(&l->pool, k->dx + i * in, k->dy + i * out, 1.0f);
+    narrow->tree(da, k->n, channels, channels);
+    narrow->tree(db, k->n, channels, channels);
+    bool good = iso_narrow_part(l, k, ISO_WEIGHT, da);
+    return iso_narrow_part(l, k, ISO_BIAS, db) && good;
+}
+
 /* The coefficients begin as a mean: nothing is drawn. */
 static float start(const iso_layer *l)
 {
@@ -54,5 +90,9 @@ const iso_layer_kind iso_layer_subsample = {
     .saved_bytes = saved_bytes,
     .forward = forward,
     .backward = backward,
+    .narrow_saved = narrow_saved,
+    .narrow_scratch = narrow_scratch,
+    .narrow_forward = narrow_forward,
+    .narrow_backward = narrow_backward,
     .start = start,
 };

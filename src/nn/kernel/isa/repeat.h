@@ -25,5 +25,7 @@
 #define ISO_COLUMNS_2(X, ...) ISO_COLUMNS_1(X, __VA_ARGS__) X(1, __VA_ARGS__)
 #define ISO_COLUMNS_3(X, ...) ISO_COLUMNS_2(X, __VA_ARGS__) X(2, __VA_ARGS__)
 #define ISO_COLUMNS_4(X, ...) ISO_COLUMNS_3(X, __VA_ARGS__) X(3, __VA_ARGS__)
+#define ISO_COLUMNS_8(X, ...) \
+    ISO_COLUMNS_4(X, __VA_ARGS__) X(4, __VA_ARGS__) X(5, __VA_ARGS__) X(6, __VA_ARGS__) X(7, __VA_ARGS__)
 
 #endif

@@ -23,12 +23,12 @@ ISO_INLINE bool step_good(const iso_step *s, step_seen seen)
     return !m_any(m_not(good));
 }
 
-/* One register of values. kind is a constant of the caller's loop; state0 is NULL without momentum. s lies where no store of the
- * loop can reach it, so that its numbers stay in registers. */
-ISO_INLINE void step_values(const iso_step *s, iso_optimizer_kind kind, float *w, float *state0, float *state1, vq sum,
-                            step_seen *seen)
+/* One register of values from their mean gradient g. kind is a constant of the caller's loop; state0 is NULL without momentum. s
+ * lies where no store of the loop can reach it, so that its numbers stay in registers. */
+ISO_INLINE void step_gradient(const iso_step *s, iso_optimizer_kind kind, float *w, float *state0, float *state1, vf g,
+                              step_seen *seen)
 {
-    vf g = v_from_d(d_from_q(sum), s->scale), weight = v_load(w), minus_rate = v_set(-s->rate);
+    vf weight = v_load(w), minus_rate = v_set(-s->rate);
     seen->largest = v_max(v_abs(g), seen->largest);
     if (s->decay != 0.0f)
         g = v_fma(v_set(s->decay), weight, g);
@@ -52,6 +52,13 @@ ISO_INLINE void step_values(const iso_step *s, iso_optimizer_kind kind, float *w
     weight = v_flush_to(weight, 0x1p-100f);
     seen->wrong = v_fma(weight, v_zero(), seen->wrong);
     v_store(w, weight);
+}
+
+/* The same from the sum of gradients on the grid. */
+ISO_INLINE void step_values(const iso_step *s, iso_optimizer_kind kind, float *w, float *state0, float *state1, vq sum,
+                            step_seen *seen)
+{
+    step_gradient(s, kind, w, state0, state1, v_from_d(d_from_q(sum), s->scale), seen);
 }
 
 /* Sum of several arrays at one place; each is set back to 0. */
