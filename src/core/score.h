@@ -7,7 +7,9 @@
  *     filter   p += q; e = z - x; |e| <= 4 sqrt(p + r): x += g e, p *= 1 - g, g = p / (p + r)
  *     gate     a value further away is held out; when the next one is out on the same side too the node has really changed:
  *              x = the mean of both, p = 2 r
- *     noise    r = (1.4826 * median |e|)^2, the median running, never below 0.02^2, at first 0.05^2
+ *     noise    r = (1.4826 * median |z - last z|)^2 / 2, the median running, never below 0.02^2, at first 0.05^2. Not of |e|:
+ *              on a node that drifts e holds the filter's lag too, r would grow, and the filter slow down just when it must
+ *              follow
  *
  * Invariants: ns is 0 (nothing known) or finite and positive; one outlier never moves it. */
 #ifndef ISO_CORE_SCORE_H
@@ -24,7 +26,8 @@
 typedef struct iso_score {
     double ns;               /* a sample, as to be used; 0: not known */
     double x, p;             /* ln ns and its variance */
-    double deviation;        /* running median of |e|: r follows from it */
+    double last;             /* the last value that counted */
+    double deviation;        /* running median of what two neighbouring values differ by: r follows from it */
     double held;             /* the value that was held out */
     int32_t side;            /* of the held out value: -1 faster, 1 slower; 0: there is none */
     uint32_t probes;         /* segments measured while probing */

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * ln and exp without libm: see elementary.h. Both reduce to a small interval by the exponent's bits and sum a Taylor series
+ * there by Horner's rule; ln 2 is split in two, the upper part times any exponent being exact. */
+#include "base/elementary.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+static const double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793c76p-33; /* 32 bits and the next 53 */
+
+static uint64_t bits_of(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static double of_bits(uint64_t bits)
+{
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+double iso_ln(double x)
+{
+    const uint64_t mantissa = ((uint64_t)1 << 52) - 1, one = (uint64_t)1023 << 52;
+    if (!(x >= 0x1p-1022 && x < (double)INFINITY))
+        return (double)NAN;
+    /* x = 2^k m with m in [sqrt 1/2, sqrt 2) */
+    int k = (int)(bits_of(x) >> 52) - 1023;
+    double m = of_bits((bits_of(x) & mantissa) | one);
+    if (m > 0x1.6a09e667f3bcdp0) {
+        m *= 0.5;
+        k++;
+    }
+    /* ln m = 2 atanh s = 2 s (1 + s^2/3 + s^4/5 + ...), s = f / (2 + f), |s| < 0.172; f - s f = 2 s keeps the rounding of s
+     * out of the leading term: ln m = f - s (f - 2 s^2/3 - ...) */
+    double f = m - 1, s = f / (2 + f), z = s * s, series = 1.0 / 23;
+    for (int n = 21; n >= 3; n -= 2)
+        series = fma(series, z, 1.0 / n);
+    series *= 2 * z;
+    double low = fma(k, ln2_low, s * series), rest = fma(-s, f, low);
+    return fma(k, ln2_high, 0) + (f + rest);
+}
+
+/* 1 / n! for n = 14 .. 2; the next term of e^r is below 2^-60 for |r| <= ln 2 / 2. */
+static const double inverse_factorial[] = {
+    1 / 87178291200.0, 1 / 6227020800.0, 1 / 479001600.0, 1 / 39916800.0, 1 / 3628800.0, 1 / 362880.0, 1 / 40320.0,
+    1 / 5040.0,        1 / 720.0,        1 / 120.0,       1 / 24.0,       1 / 6.0,       1 / 2.0};
+
+double iso_exp(double x)
+{
+    if (x != x)
+        return x;
+    x = x > 700 ? 700 : x < -700 ? -700 : x;
+    double scaled = x * 0x1.71547652b82fep0;
+    int k = (int)(scaled + (scaled < 0 ? -0.5 : 0.5));
+    double r = fma(-k, ln2_low, fma(-k, ln2_high, x)), sum = inverse_factorial[0];
+    for (unsigned n = 1; n < sizeof inverse_factorial / sizeof *inverse_factorial; n++)
+        sum = fma(r, sum, inverse_factorial[n]);
+    return (1 + fma(r * r, sum, r)) * of_bits((uint64_t)(k + 1023) << 52);
+}
