@@ -44,14 +44,37 @@ static int fail(reader *r, uint32_t node)
     return iso_job_fail_at(&r->source, node, r->e);
 }
 
+/* What a wrong key may mean: one of `words`, else the path of a key that has this name in any section. */
+static const char *near_key(const char *word, const char *const *words, size_t count)
+{
+    const char *names[JOB_ROWS_MAX], *near = iso_nearest_word(word, words, count), *dot = strrchr(word, '.');
+    if (near)
+        return near;
+    for (uint32_t i = 0; i < iso_job_row_count; i++)
+        names[i] = iso_job_row_word(&iso_job_rows[i]);
+    const char *name = iso_nearest_word(dot ? dot + 1 : word, names, iso_job_row_count);
+    for (uint32_t i = 0; name && i < iso_job_row_count; i++)
+        if (names[i] == name)
+            return iso_job_rows[i].path;
+    return NULL;
+}
+
 static int unknown_key(reader *r, const job_row *section, uint32_t key)
 {
-    const char *words[JOB_ROWS_MAX];
+    const char *word = iso_tree_text(r->source.tree, key);
+    const job_row *dotted = section ? NULL : iso_job_row_find(word, strlen(word));
+    if (dotted) {
+        const char *name = iso_job_row_word(dotted);
+        iso_error_set(r->e, ISO_E_JOB, "unknown key '%s'; in a file %s stands inside %.*s", word, name,
+                      (int)(name - dotted->path - 1), dotted->path);
+        return fail(r, key);
+    }
+    const char *words[JOB_ROWS_MAX] = {NULL};
     size_t count = 0;
     for (uint32_t i = 0; i < iso_job_row_count; i++)
         if (iso_job_row_is_in(&iso_job_rows[i], section))
             words[count++] = iso_job_row_word(&iso_job_rows[i]);
-    iso_job_unknown(r->e, section ? section->path : "", "key", iso_tree_text(r->source.tree, key), words, count);
+    iso_job_unknown_near(r->e, section ? section->path : "", "key", word, near_key(word, words, count), words, count);
     return fail(r, key);
 }
 
@@ -193,7 +216,7 @@ static const job_row *row_of(const char *key, size_t length, iso_error *e)
     for (uint32_t i = 0; i < iso_job_row_count; i++)
         words[i] = iso_job_rows[i].path;
     snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1), key);
-    iso_job_unknown(e, "", "key", word, words, iso_job_row_count);
+    iso_job_unknown_near(e, "", "key", word, near_key(word, words, iso_job_row_count), words, iso_job_row_count);
     return NULL;
 }
 

@@ -26,12 +26,17 @@ const char *iso_job_show(char out[ISO_SHOW_BYTES], const char *text)
 int iso_job_unknown(iso_error *e, const char *of, const char *what, const char *word, const char *const *words,
                     size_t count)
 {
+    return iso_job_unknown_near(e, of, what, word, iso_nearest_word(word, words, count), words, count);
+}
+
+int iso_job_unknown_near(iso_error *e, const char *of, const char *what, const char *word, const char *near,
+                         const char *const *words, size_t count)
+{
     char shown[ISO_SHOW_BYTES], list[700], hint[100] = "";
     size_t at = 0;
     list[0] = 0;
     for (size_t i = 0; i < count && at < sizeof list - 80; i++)
         at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", words[i]);
-    const char *near = iso_nearest_word(word, words, count);
     if (near)
         snprintf(hint, sizeof hint, "did you mean '%.60s'? ", near);
     iso_job_show(shown, word);

@@ -18,5 +18,8 @@ const char *iso_job_show(char out[ISO_SHOW_BYTES], const char *text);
  * what: "key", "word"; of: where ("optimizer" or ""). */
 int iso_job_unknown(iso_error *e, const char *of, const char *what, const char *word, const char *const *words,
                     size_t count);
+/* The same when the caller knows best what was meant; NULL: nothing comes near. */
+int iso_job_unknown_near(iso_error *e, const char *of, const char *what, const char *word, const char *near,
+                         const char *const *words, size_t count);
 
 #endif
