@@ -163,7 +163,7 @@ static int run(const cli_arguments *a)
         return status;
     int r = cli_plan_make(&plan, &job, isa, &e);
     if (r)
-        return cli_failed(r, &e);
+        return cli_job_failed(r, &e);
     for (uint32_t i = 0; i < plan.warning_count; i++)
         cli_warning("%s", plan.warning[i]);
     if (cli_given(a, "json"))

@@ -109,7 +109,7 @@ static int explain(int code, const iso_error *e, const iso_job *job, bool quiet)
 {
     int number = atomic_load(&cli_stop);
     if (code != ISO_E_INTERRUPTED || !number)
-        return cli_failed(code, e);
+        return cli_job_failed(code, e);
     char path[ISO_PATH_MAX + 16];
     snprintf(path, sizeof path, "%s/job.yaml", job->out);
     if (quiet || number == SIGPIPE)

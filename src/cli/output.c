@@ -115,6 +115,12 @@ int cli_failed(int code, const iso_error *e)
     return code == ISO_E_JOB || code == ISO_E_ARGUMENT ? 2 : 1;
 }
 
+int cli_job_failed(int code, const iso_error *e)
+{
+    int status = cli_failed(code, e);
+    return code == ISO_E_SHAPE ? 2 : status;
+}
+
 void cli_put_text(const char *text, int indent)
 {
     for (const char *c = text; *c; c++) {

@@ -25,6 +25,8 @@ void cli_warning(const char *format, ...) ISO_PRINTF(1, 2);
 
 /* The exit status of a result: 0, 2 for a wrong job or argument, else 1; prints the sentence. */
 int cli_failed(int code, const iso_error *e);
+/* The same for a command that works a job off: shapes that do not fit together are the job's fault, 2. */
+int cli_job_failed(int code, const iso_error *e);
 
 /* Prints a text out of a file: control characters as '?', lines of a longer one indented by `indent`. */
 void cli_put_text(const char *text, int indent);

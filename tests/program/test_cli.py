@@ -181,18 +181,17 @@ class JobFiles(Case):
     def test_data_that_is_not_there_is_named(self):
         for path in (self.data / "nothing", self.base / "no" / "folder"):
             for command in ("check", "train"):
-                r = self.iso(command, "--data", path, "--model", "mlp", code=None)
-                self.assertIn(r.returncode, (1, 2))
-                self.assertIn(path.name, r.stderr)
+                self.assertIn(path.name, self.iso(command, "--data", path, "--model", "mlp", code=1).stderr)
 
     def test_a_network_that_does_not_fit_is_named_at_the_models_line(self):
         bad = self.tmp / "bad.yaml"
         bad.write_text(f"data: {self.data}\n\nmodel: {{layers: [conv: {{filters: 4, kernel: 40}}, flatten, dense: 4]}}\n")
-        r = self.iso("check", "bad.yaml", code=None)
-        self.assertIn(r.returncode, (1, 2))
-        self.assertIn("bad.yaml:3:1: ", r.stderr)
-        for word in ("conv", "40", "8"):
-            self.assertIn(word, r.stderr)
+        for command in ("check", "train"):
+            r = self.iso(command, "bad.yaml", code=2)
+            self.assertTrue(r.stderr.startswith("bad.yaml:3:1: "), r.stderr)
+            for word in ("conv", "40", "8"):
+                self.assertIn(word, r.stderr)
+            self.iso(command, self.job, "--set", "model={layers: [conv: {filters: 4, kernel: 40}, flatten, dense: 4]}", code=2)
 
     def test_a_job_file_from_standard_input(self):
         r = self.iso("check", "-", "--json", stdin=self.job.read_text())
@@ -240,9 +239,7 @@ class Train(Case):
     def test_a_run_is_not_written_over(self):
         self.iso("train", self.job, "--out", "r", "--quiet")
         before = (self.tmp / "r" / "model.safetensors").read_bytes()
-        r = self.iso("train", self.job, "--out", "r", "--seed", 5, code=None)
-        self.assertIn(r.returncode, (1, 2))
-        self.assertIn("--force", r.stderr)
+        self.assertIn("--force", self.iso("train", self.job, "--out", "r", "--seed", 5, code=1).stderr)
         self.assertEqual((self.tmp / "r" / "model.safetensors").read_bytes(), before)
         self.iso("train", self.job, "--out", "r", "--seed", 5, "--force", "--quiet")
         self.assertNotEqual((self.tmp / "r" / "model.safetensors").read_bytes(), before)
@@ -252,8 +249,7 @@ class Train(Case):
         for args in (["--out", "r"], ["r"], [self.job, "--out", "r", "--workers", 3]):
             r = self.iso("train", "--resume", *args)
             self.assertIn("finished", r.stderr)
-        r = self.iso("train", self.job, "--resume", "--out", "r", "--batch", 33, code=None)
-        self.assertIn(r.returncode, (1, 2))
+        r = self.iso("train", self.job, "--resume", "--out", "r", "--batch", 33, code=1)
         for word in ("batch", "32", "33"):
             self.assertIn(word, r.stderr)
 
