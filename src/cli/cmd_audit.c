@@ -60,8 +60,8 @@ static void print_verdict(const iso_audit *a)
     if (a->faults) {
         printf("NOT in order: %s %s.\n", cli_grouped(a->faults), a->faults == 1 ? "fault" : "faults");
     } else if (a->finished) {
-        printf("In order: each of %s samples was counted exactly once in each of %u %s.\n", cli_grouped(a->samples),
-               a->epochs, a->epochs == 1 ? "epoch" : "epochs");
+        printf("In order: each of %s samples was counted exactly once in ", cli_grouped(a->samples));
+        printf(a->epochs == 1 ? "the one epoch.\n" : "each of %u epochs.\n", a->epochs);
     } else {
         printf("In order so far: the run is not finished, %u of %u epochs are whole", a->whole, a->epochs);
         if (running)

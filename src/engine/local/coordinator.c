@@ -35,16 +35,16 @@ static iso_note *note_new(iso_local *l, iso_note_kind kind, int64_t at)
     iso_note *n = (iso_note *)(void *)(l->notes + (tail % l->note_count) * l->note_bytes);
     n->kind = kind;
     n->at = at;
-    n->stopped = n->late = false;
+    n->stopped = n->late = n->more = false;
     return n;
 }
 
-/* Rounds are collected from time to time, other notes are told at once. */
+/* Rounds and what was counted in them are collected from time to time, other notes are told at once. */
 static void note_put(iso_local *l, const iso_note *n)
 {
     uint32_t tail = atomic_load_explicit(&l->note_tail, memory_order_relaxed);
     atomic_store_explicit(&l->note_tail, tail + 1, memory_order_release);
-    if (n->kind != ISO_NOTE_ROUND ||
+    if ((n->kind != ISO_NOTE_ROUND && n->kind != ISO_NOTE_COUNTED) ||
         tail + 1 - atomic_load_explicit(&l->note_head, memory_order_relaxed) > l->note_count / 2)
         iso_bell_ring(&l->bell);
 }
@@ -71,6 +71,33 @@ static void note_round(iso_local *l, const iso_round_result *r, int64_t at)
                                        .score = info.score,
                                        .state = node_state(&info)};
     }
+    note_put(l, n);
+}
+
+/* The ranges live in the coordinator until its next step: copies go with the notes, in as many as it takes. */
+static void note_counted(iso_local *l, const iso_record *r, int64_t at)
+{
+    for (uint32_t done = 0; done < r->range_count;) {
+        uint32_t count = r->range_count - done < NOTE_RANGES ? r->range_count - done : NOTE_RANGES;
+        iso_note *n = note_new(l, ISO_NOTE_COUNTED, at);
+        n->record = *r;
+        n->record.range = NULL;
+        n->record.range_count = count;
+        memcpy(n->node, r->range + done, count * sizeof *r->range);
+        done += count;
+        n->more = done < r->range_count;
+        note_put(l, n);
+    }
+}
+
+static void note_record(iso_local *l, const iso_record *r, int64_t at)
+{
+    if (r->kind == ISO_RECORD_COUNTED) {
+        note_counted(l, r, at);
+        return;
+    }
+    iso_note *n = note_new(l, ISO_NOTE_RECORD, at);
+    n->record = *r;
     note_put(l, n);
 }
 
@@ -285,12 +312,9 @@ static void execute(iso_local *l, int64_t at)
         case ISO_EFFECT_EPOCH:
             note_epoch(l, &f->epoch_result, at);
             break;
-        case ISO_EFFECT_LOG: {
-            iso_note *n = note_new(l, ISO_NOTE_RECORD, at);
-            n->record = f->record;
-            note_put(l, n);
+        case ISO_EFFECT_LOG:
+            note_record(l, &f->record, at);
             break;
-        }
         case ISO_EFFECT_DONE:
             done = f;
             break;

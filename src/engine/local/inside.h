@@ -17,6 +17,7 @@
 #define SLICE_VALUES_MIN 4096u /* smaller slices cost more in hand-over than they share out */
 #define NOTES_BYTES (4u << 20)
 #define NOTES_MIN 16u
+#define NOTE_RANGES 2u /* of units in a note: what a node does of a small batch; more take more notes */
 
 /* A frame on its way to a worker, with the weights that work is to be done against. */
 typedef struct slot {

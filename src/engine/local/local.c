@@ -52,7 +52,7 @@ static void configure_core(iso_local *l)
     c->slices = slices_for(g->workers, l->values);
     c->sums_in_place = true;
     c->shared_weights = true;
-    c->audit = false;
+    c->audit = true;
     c->depth = 1; /* the thread that finishes a lease takes the next one itself: there is no latency to hide */
     c->resend = 0;
     c->deadline_floor = DEADLINE_FLOOR_NS;
@@ -127,7 +127,8 @@ static int take_arrays(iso_local *l, iso_error *e)
     const iso_alloc *a = l->alloc;
     uint32_t n = l->config.workers;
     update_job *u = &l->update;
-    l->note_bytes = (sizeof(iso_note) + n * sizeof(iso_node_record) + 63) / 64 * 64;
+    size_t behind = n * sizeof(iso_node_record), ranges = NOTE_RANGES * sizeof(iso_range);
+    l->note_bytes = (sizeof(iso_note) + (behind > ranges ? behind : ranges) + 63) / 64 * 64;
     l->note_count = NOTES_BYTES / l->note_bytes > NOTES_MIN ? (uint32_t)(NOTES_BYTES / l->note_bytes) : NOTES_MIN;
     size_t coordinator = iso_coordinator_bytes(&l->core);
     l->effects.capacity = iso_coordinator_effects_max(&l->core);

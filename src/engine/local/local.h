@@ -68,7 +68,8 @@ int iso_local_start(iso_local *l, iso_snapshot *snapshot, float *best, iso_error
 typedef enum iso_note_kind {
     ISO_NOTE_ROUND,      /* round, node */
     ISO_NOTE_EPOCH,      /* epoch; when epoch.best the weights are in `best` until iso_local_pop */
-    ISO_NOTE_RECORD,     /* record */
+    ISO_NOTE_RECORD,     /* record, any but COUNTED */
+    ISO_NOTE_COUNTED,    /* record, whose ranges stand in iso_note_ranges; when more, the next note goes on with it */
     ISO_NOTE_CHECKPOINT, /* a border state is in `snapshot` until iso_local_pop */
     ISO_NOTE_DONE,       /* stopped; the last note */
     ISO_NOTE_FAILED      /* error; the last note */
@@ -77,6 +78,7 @@ typedef enum iso_note_kind {
 typedef struct iso_note {
     iso_note_kind kind;
     bool stopped;
+    bool more;  /* COUNTED: not all ranges of this node in this round */
     bool late;  /* inside the engine: the snapshot is filled when this note is reached */
     int64_t at; /* ns, of the event */
     union {
@@ -84,8 +86,13 @@ typedef struct iso_note {
         iso_epoch_result epoch;
         iso_record record;
     };
-    iso_node_record node[]; /* ROUND: [workers] */
+    iso_node_record node[]; /* ROUND: [workers]; COUNTED: iso_range[record.range_count] */
 } iso_note;
+
+static inline const iso_range *iso_note_ranges(const iso_note *n)
+{
+    return (const iso_range *)(const void *)n->node;
+}
 
 /* Waits until there is a note, until_ns has passed or a timer of the coordinator is due (then it is given to it).
  * Returns the first note, or NULL. */

@@ -377,8 +377,9 @@ static int judge(check *c)
     o->epoch = iso_new(c->in->alloc, o->epochs, sizeof *o->epoch);
     if (!o->epoch)
         return no_memory(c);
-    find_missing_rounds(c);
-    if (!o->lines)
+    if (o->lines)
+        find_missing_rounds(c);
+    else
         iso_audit_fault(c->out, "%s: nothing was counted%s", c->in->events_name,
                         o->finished ? ": the run was made without an audit log" : " yet");
     uint32_t last = 0;

@@ -289,6 +289,7 @@ void iso_session_fini(iso_session *s)
     iso_summary_clear(&s->total, s->alloc);
     iso_buffer_fini(&s->metrics_text);
     iso_buffer_fini(&s->events_text);
+    iso_buffer_fini(&s->ranges);
     iso_journal_close(&s->metrics, NULL);
     iso_journal_close(&s->events, NULL);
     iso_run_close(&s->run);

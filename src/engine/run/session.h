@@ -25,6 +25,7 @@ typedef struct iso_session {
     iso_run run;
     iso_journal metrics, events;
     iso_buffer metrics_text, events_text; /* not yet written */
+    iso_buffer ranges;                    /* iso_range of a node's line that is not complete */
     int64_t flushed_at;
 
     iso_data data;
@@ -68,6 +69,8 @@ void iso_tell_begin(iso_session *s);
 void iso_tell_round(iso_session *s, const iso_note *n);
 void iso_tell_epoch(iso_session *s, const iso_note *n);
 void iso_tell_record(iso_session *s, const iso_record *r, int64_t at);
+/* What a node's sum counted. */
+void iso_tell_counted(iso_session *s, const iso_note *n);
 /* Progress, if it is time for it or `now` says so. */
 void iso_tell_progress(iso_session *s, bool now);
 /* A line of events.jsonl: {"event":NAME,"seconds":...,"round":..., then `more`: text that begins with a comma, or "".

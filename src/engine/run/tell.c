@@ -230,12 +230,26 @@ static void record_message(iso_session *s, const iso_record *r)
     }
 }
 
+void iso_tell_counted(iso_session *s, const iso_note *n)
+{
+    iso_record r = n->record;
+    r.range = iso_note_ranges(n);
+    if (n->more || s->ranges.size) {
+        if (!iso_buffer_put(&s->ranges, r.range, r.range_count * sizeof *r.range)) {
+            s->events_text.failed = true; /* told when it is written */
+            return;
+        }
+        r.range = (const iso_range *)(const void *)s->ranges.bytes;
+        r.range_count = (uint32_t)(s->ranges.size / sizeof *r.range);
+    }
+    if (n->more)
+        return;
+    iso_audit_line(&s->events_text, &r, s->name[r.node]);
+    iso_buffer_clear(&s->ranges);
+}
+
 void iso_tell_record(iso_session *s, const iso_record *r, int64_t at)
 {
-    if (r->kind == ISO_RECORD_COUNTED) {
-        iso_audit_line(&s->events_text, r, s->name[r->node]);
-        return;
-    }
     char more[200];
     int n = snprintf(more, sizeof more, ",\"epoch\":%" PRIu32, r->epoch + 1);
     if (r->node != ISO_COORDINATOR && n > 0)

@@ -210,6 +210,9 @@ static int on_note(iso_session *s, const iso_note *n, bool *over, bool *stopped)
     case ISO_NOTE_RECORD:
         iso_tell_record(s, &n->record, n->at);
         return 0;
+    case ISO_NOTE_COUNTED:
+        iso_tell_counted(s, n);
+        return s->events_text.size > FLUSH_BYTES ? iso_session_flush(s, false) : 0;
     case ISO_NOTE_CHECKPOINT:
         return save_checkpoint(s, n->at);
     case ISO_NOTE_DONE:
@@ -420,6 +423,7 @@ int iso_train(const struct iso_job *job, const iso_train_options *options, iso_s
         *summary = (iso_summary){.nodes = NULL};
     iso_buffer_init(&s.metrics_text, s.alloc, 0);
     iso_buffer_init(&s.events_text, s.alloc, 0);
+    iso_buffer_init(&s.ranges, s.alloc, 0);
     iso_summary_begin(&s.total);
     int result = check_options(s.options, s.error);
     if (result == 0 && !(s.job = iso_new_raw(s.alloc, 1, sizeof *s.job)))
