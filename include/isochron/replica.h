@@ -127,10 +127,11 @@ ISO_API uint32_t iso_replica_pass_unit(const iso_replica_config *config);
 typedef const int32_t *(*iso_replica_load)(void *context, uint64_t position, uint32_t n, iso_pass *pass, iso_narrow *narrow);
 
 /* Works off one unit, positions [first, first + n), n <= config.unit; the pass is a training pass of iso_replica_pass_unit
- * samples on the same network (NULL when that is 0). LOCAL: ceil(n / local_batch) steps, or a part of one step when a step has several units (a step whose
- * last unit has come is made; _finish makes a short one). Rate: iso_schedule_rate at the step's first sample. GRADIENT: the
- * unit's gradient joins the sum. *result: the unit's samples, right answers and loss, each measured before the step that
- * learns from it; bad_layer when a value is not finite or too large (the replica is then of no use but for reset and adopt). */
+ * samples on the same network (NULL when that is 0). LOCAL: ceil(n / local_batch) steps, or a part of one step when a step has
+ * several units (made when its last sample has come; _finish makes a short one). Rate: iso_schedule_rate at the step's first
+ * sample. GRADIENT: the unit's gradient joins the sum. *result: the unit's samples, right answers and loss, each measured before
+ * the step that learns from it; bad_layer when a value is not finite or too large (the replica is then of no use but for reset
+ * and adopt). */
 ISO_API void iso_replica_work(iso_replica *r, iso_pass *pass, uint64_t first, uint32_t n, iso_replica_load load, void *context,
                               iso_unit_result *result);
 /* Samples that wait for their step to be full (0: at a step's border). */
@@ -161,8 +162,8 @@ ISO_API const float *iso_replica_error(const iso_replica *r);
 
 /* ---- the coordinator's merger -------------------------------------------------------------------------------------- */
 
-/* Outer step of the LOCAL way on the mean difference D: u = momentum u + D; w += rate (D + momentum u). No outer step:
- * rate 1, momentum 0. (DiLoCo: .7, .9.) */
+/* Outer step of the LOCAL way on the mean difference D: u = momentum u + D; w += rate (D + momentum u). No outer step, w += D:
+ * rate 1 (or 0, what is left empty) and momentum 0. (DiLoCo: .7, .9.) */
 typedef struct iso_outer {
     double rate, momentum;
 } iso_outer;
@@ -197,8 +198,8 @@ ISO_API uint32_t iso_merger_check(const iso_merger *m);
 ISO_API size_t iso_merger_full_bytes(const iso_merger *m);
 ISO_API void iso_merger_full(const iso_merger *m, void *out);
 
-/* Begins a merge; what was taken before and not merged is forgotten. samples: more than will be taken in all (bounds a value
- * to 2^22 / samples), at most 2^40. */
+/* Begins a merge; what was taken before and not merged is forgotten. samples: at least as many as will be taken in all
+ * (bounds a value to 2^22 / samples), at most 2^40. */
 ISO_API void iso_merger_begin(iso_merger *m, uint64_t samples);
 /* Adds a node's answer over `samples` samples, 1 .. 2^29 - 1. Any order, any mixture of payloads: the same bits. LOCAL, EXACT:
  * weights; as the only answer they will be assigned, beside others their difference from the present weights counts, in fp32.

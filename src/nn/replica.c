@@ -38,6 +38,7 @@ struct iso_replica {
     uint64_t pending, pending_at; /* samples of the open step, position of its first */
     uint64_t steps, samples;      /* since begin */
     uint64_t made;                /* steps since the optimiser's state was 0 */
+    int32_t bad_layer;            /* -1, or where this round's work went wrong */
     bool moved;                   /* own (or the carried state) is no longer the base */
 };
 
@@ -93,6 +94,7 @@ static iso_replica *carve(const iso_replica_config *c, iso_arena *a)
     r.kept = iso_arena_take_zeroed(a, r.kept_capacity, r.kept_bytes);
     r.deferred = local && c->local_batch / c->unit <= DEFERRED_UNITS;
     r.units = 1;
+    r.bad_layer = -1;
     if (place)
         *place = r;
     return place;
@@ -145,6 +147,7 @@ static void forget_samples(iso_replica *r)
         memset(r->sum, 0, r->values * sizeof *r->sum);
     r->pending = r->steps = r->samples = 0;
     r->kept_count = 0;
+    r->bad_layer = -1;
     r->answered = false;
 }
 
@@ -252,6 +255,7 @@ void iso_replica_work(iso_replica *r, iso_pass *pass, uint64_t first, uint32_t n
             result->bad_layer = result->bad_layer < 0 ? bad : result->bad_layer;
         }
     }
+    r->bad_layer = r->bad_layer < 0 ? result->bad_layer : r->bad_layer;
 }
 
 uint64_t iso_replica_pending(const iso_replica *r)
@@ -264,6 +268,7 @@ void iso_replica_finish(iso_replica *r, int32_t *bad_layer)
     *bad_layer = -1;
     if (r->pending)
         make_step(r, bad_layer);
+    r->bad_layer = r->bad_layer < 0 ? *bad_layer : r->bad_layer;
 }
 
 uint64_t iso_replica_steps(const iso_replica *r)
@@ -341,11 +346,11 @@ int iso_replica_encode(iso_replica *r, iso_payload payload, void *out, size_t co
     if (count != iso_replica_answer_bytes(r, payload))
         return iso_error_set(e, ISO_E_ARGUMENT, "room for %zu bytes where an answer takes %zu", count,
                              iso_replica_answer_bytes(r, payload));
-    int32_t bad = -1;
+    int32_t bad;
     iso_replica_finish(r, &bad);
-    if (bad >= 0)
-        return iso_error_set(e, ISO_E_NONFINITE, "the node's weights of %s are not finite or too large; lower the learning rate",
-                             r->config.net->layer[bad].name);
+    if (r->bad_layer >= 0)
+        return iso_error_set(e, ISO_E_NONFINITE, "the node's answer: %s has values that are not finite or too large; lower the "
+                             "learning rate", r->config.net->layer[r->bad_layer].name);
     if (!local)
         r->kernels->mean(r->own, r->sum, r->values, 0x1p-40 / (double)r->samples);
     size_t array = iso_payload_bytes(payload, r->parameters);

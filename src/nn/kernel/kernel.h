@@ -196,8 +196,8 @@ typedef struct iso_kernels {
     /* ---- payloads (isochron/replica.h), one block of n <= 1024 values. Arrays of floats and sums have room for round16(n); what
      * lies beyond n is 0 and stays 0. Bytes are exactly those of n values. -------------------------------------------------- */
     /* value += error (below 2^-60: 0), then is encoded into out; value becomes what was sent, rest what was not. rest may be
-     * error. EXACT: value is sent as it is, rest = error. False when a value is not finite or not below 2^22: all is
-     * undefined. */
+     * error. EXACT: value is sent as it is, rest = error. False when a value is not finite or not below 2^22: then
+     * value is the sum that cannot be sent, all else is undefined. */
     bool (*pack)(iso_payload payload, uint8_t *out, size_t n, float *value, const float *error, float *rest);
     /* Decodes. False when an exponent is wrong or a value is not finite or not below limit. */
     bool (*unpack)(iso_payload payload, float *value, size_t n, const uint8_t *in, float limit);
