@@ -85,6 +85,8 @@ static iso_coordinator *carve(iso_arena *a, const iso_core_config *config)
     parts.live = iso_arena_take_zeroed(a, config->nodes_max, sizeof *parts.live);
     parts.sums = iso_arena_take_zeroed(a, config->nodes_max, sizeof *parts.sums);
     parts.queue = iso_arena_take_zeroed(a, config->nodes_max, sizeof *parts.queue);
+    parts.share_of = iso_arena_take_zeroed(a, config->nodes_max, sizeof *parts.share_of);
+    parts.heap = iso_arena_take_zeroed(a, config->nodes_max, sizeof *parts.heap);
     parts.pool.tag = iso_arena_take_zeroed(a, (size_t)units, sizeof *parts.pool.tag);
     if (config->audit) {
         parts.run = iso_arena_take_zeroed(a, (size_t)units, sizeof *parts.run);
@@ -311,6 +313,7 @@ int iso_coordinator_step(iso_coordinator *c, const iso_event *event, iso_effects
         return ISO_E_STATE;
     c->effects = effects;
     c->wake_wanted = ISO_NEVER;
+    c->saving = false;
     if (event->now > c->now)
         c->now = event->now;
     dispatch(c, event);
@@ -357,7 +360,7 @@ bool iso_coordinator_node(const iso_coordinator *c, uint32_t id, iso_node_info *
     *out = (iso_node_info){
         .state = n->state,
         .session = n->session,
-        .score = n->ns_per_sample > 0 ? 1e9 / n->ns_per_sample : 0,
+        .score = n->score.ns > 0 ? 1e9 / n->score.ns : 0,
         .samples = n->samples,
         .busy = n->busy,
         .leases = n->leases,
@@ -384,7 +387,7 @@ bool iso_coordinator_node(const iso_coordinator *c, uint32_t id, iso_node_info *
 void iso_coordinator_hint(iso_coordinator *c, uint32_t id, double score)
 {
     if (id < c->config.nodes_max && score > 0 && score < 1e18) {
-        c->nodes[id].ns_per_sample = 1e9 / score;
+        iso_score_hint(&c->nodes[id].score, 1e9 / score);
         iso_member_speeds(c);
     }
 }

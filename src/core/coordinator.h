@@ -15,8 +15,10 @@
 
 #include "core/body.h"
 #include "core/pace.h"
+#include "core/partition.h"
 #include "core/policy.h"
 #include "core/pool.h"
+#include "core/score.h"
 #include "isochron/core.h"
 
 typedef struct lease {
@@ -62,13 +64,14 @@ typedef struct node {
     uint32_t tries;
 
     /* learned */
-    double ns_per_sample;         /* 0: not known */
+    iso_score score;              /* score.ns: ns a sample, 0: not known */
+    iso_overhead fixed;           /* of answers that needed no repeat: what a lease costs beside its samples */
     double overhead; /* ns between asking and answering that were not compute, repeats included: moving mean */
     double clean_overhead;        /* the same of answers that needed no repeat: slowly falling maximum */
     uint32_t patience;            /* doublings of the first wait before a repeat; grows while answers need repeats */
     uint32_t sums;                /* SUMs that counted */
-    uint32_t parked, probe_after; /* passes in a row it was too slow for; how many until it is tried again */
-    uint64_t parked_key;
+    iso_parking parking;
+    uint64_t parked_key;          /* the last pass that parking knows of */
 
     /* figures */
     uint64_t samples, last_key, last_samples;
@@ -92,6 +95,9 @@ struct iso_coordinator {
     double known_speed, fastest;  /* samples a ns, of live nodes with a known speed */
     uint32_t known_count;
     bool speeds_stale;            /* the fastest one has become slower: look for it anew at the next pass */
+    iso_share *share_of;          /* nodes_max: shares.c works in it, in the order of `live` */
+    uint32_t *heap;               /* nodes_max */
+    uint32_t shared_units;        /* what the quotas add up to while they may stay; 0: they may not */
     uint32_t passes;              /* begun; the speeds are summed anew now and then */
     bool waiting_told;            /* WAITING was logged for the present lack of nodes */
 
@@ -129,6 +135,7 @@ struct iso_coordinator {
 
     /* checkpoints */
     bool saved_any, saved_evaluated, resumed;
+    bool saving;                  /* CHECKPOINT was given in this step: no update may begin in it */
     uint64_t saved_round;
     int64_t saved_at;
 
@@ -158,8 +165,10 @@ void iso_member_weights(iso_coordinator *c, uint32_t to);
 void iso_member_news(iso_coordinator *c);
 /* Sums the speeds of live nodes anew. */
 void iso_member_speeds(iso_coordinator *c);
-/* A node's new time a sample, ns. */
-void iso_member_learn(iso_coordinator *c, node *n, double ns_per_sample);
+/* So many samples took a node ns of compute. */
+void iso_member_learn(iso_coordinator *c, node *n, double samples, double ns);
+/* Was a node without units in this pass long enough to be tried again? At most once a pass. */
+bool iso_member_try_again(iso_coordinator *c, node *n);
 
 /* ---- lease.c ---- */
 void iso_lease_answer(iso_coordinator *c, const iso_frame *f);
@@ -182,10 +191,11 @@ void iso_lease_cut(iso_coordinator *c, uint32_t id, uint32_t units);
 /* ---- shares.c ---- */
 /* ns that one unit takes a node, its speed being known. */
 double iso_share_unit_ns(const iso_coordinator *c, const node *n);
-/* Sets the quota of every live node whose speed is known, so that `units` are shared out and all end together: exact
- * minimum of the longest time. False when no speed is known; quotas are 0 then. */
+/* Sets the quota of every live node, so that `units` are shared out and all end together: exact minimum of the longest time.
+ * Shares of before that are about as good stay. A node of unknown speed gets a probe. False when no speed is
+ * known: then there are only probes. */
 bool iso_shares_of(iso_coordinator *c, uint32_t units);
-/* The same for as many units as fit into `ns`. Returns their number. */
+/* The same for as many units as fit into `ns`. Returns their number, probes left out. */
 uint64_t iso_shares_within(iso_coordinator *c, double ns);
 /* A round of one batch: every node gets its share as one lease. */
 void iso_shares_grant(iso_coordinator *c);

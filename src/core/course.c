@@ -45,7 +45,7 @@ static void checkpoint(iso_coordinator *c)
     if (saved_already(c))
         return;
     iso_emit(c, ISO_EFFECT_CHECKPOINT)->round = c->round;
-    c->saved_any = true;
+    c->saved_any = c->saving = true;
     c->saved_round = c->round;
     c->saved_evaluated = c->evaluated;
     c->saved_at = c->now;
@@ -261,7 +261,9 @@ void iso_course_check(iso_coordinator *c)
 {
     bool local = c->purpose == ISO_PASS_TRAIN && c->plan.way == ISO_PLAN_LOCAL;
     if (c->purpose == ISO_PASS_TRAIN && c->plan.free) {
-        if (iso_free_next(c, &c->staleness))
+        if (c->saving && c->queue_count > 0)
+            iso_arm(c, c->now);
+        else if (iso_free_next(c, &c->staleness))
             begin_update(c);
         return;
     }
