@@ -8,9 +8,7 @@
 #include "base/assert.h"
 
 enum {
-    PROBE_PASSES = 32, /* a node too slow for the passes gets one unit after so many, to see whether it still is; */
-    PROBE_MOST = 4096, /* twice as many each time it was, since a probe holds up everybody */
-    DOUBLINGS_MAX = 6  /* of the wait before a repeat */
+    DOUBLINGS_MAX = 6 /* of the wait before a repeat */
 };
 
 /* ---- handing out ---- */
@@ -82,7 +80,7 @@ static double held_work(const node *n)
     uint64_t samples = 0;
     for (uint32_t i = 0; i < n->held; i++)
         samples += n->lease[i].samples;
-    return (double)samples * n->ns_per_sample;
+    return (double)samples * n->score.ns;
 }
 
 static void watch(iso_coordinator *c, node *n)
@@ -93,7 +91,7 @@ static void watch(iso_coordinator *c, node *n)
         n->deadline = n->resend_at = ISO_NEVER;
         return;
     }
-    bool learned = n->ns_per_sample > 0 && (n->sums > 0 || c->config.sums_in_place);
+    bool learned = n->score.ns > 0 && (n->sums > 0 || c->config.sums_in_place);
     double work = held_work(n),
            late = c->config.deadline_factor * (work + n->overhead) + (double)c->config.deadline_floor;
     n->deadline = iso_later(c->now, learned ? late : (double)c->config.deadline_first);
@@ -164,7 +162,7 @@ static uint32_t wanted(iso_coordinator *c, node *n)
         .live = c->live_count,
         .idle = c->idle,
         .holding = n->held,
-        .speed = n->ns_per_sample > 0 ? 1 / n->ns_per_sample : 0,
+        .speed = n->score.ns > 0 ? 1 / n->score.ns : 0,
         .total_speed = c->known_speed + unknown * (c->live_count - c->known_count),
         .fastest = c->fastest,
     };
@@ -173,19 +171,10 @@ static uint32_t wanted(iso_coordinator *c, node *n)
     const iso_policy *policy = c->config.policy.policy;
     bool own = c->purpose == ISO_PASS_TRAIN && policy->units;
     uint32_t units = own ? policy->units(&c->config.policy, &a) : iso_share_guided(&a);
-    if (units > 0) {
-        n->parked = 0;
-        n->probe_after = PROBE_PASSES;
-    } else if (n->held == 0 && n->parked_key != c->key) {
-        n->parked_key = c->key;
-        if (n->probe_after == 0) /* its speed was told, it has never worked here */
-            n->probe_after = PROBE_PASSES;
-        if (++n->parked >= n->probe_after) {
-            n->parked = 0;
-            n->probe_after = n->probe_after < PROBE_MOST ? 2 * n->probe_after : PROBE_MOST;
-            units = 1;
-        }
-    }
+    if (units > 0)
+        iso_parking_join(&n->parking);
+    else if (n->held == 0 && iso_member_try_again(c, n))
+        units = 1;
     return units;
 }
 
@@ -221,7 +210,7 @@ static void force_fastest(iso_coordinator *c)
     uint32_t best = c->live[0];
     for (uint32_t i = 1; i < c->live_count; i++) {
         const node *n = &c->nodes[c->live[i]], *b = &c->nodes[best];
-        bool faster = n->ns_per_sample > 0 && (b->ns_per_sample <= 0 || n->ns_per_sample < b->ns_per_sample);
+        bool faster = n->score.ns > 0 && (b->score.ns <= 0 || n->score.ns < b->score.ns);
         if (b->part + 1 >= POOL_PART_MAX || (faster && n->part + 1 < POOL_PART_MAX))
             best = c->live[i];
     }
@@ -261,11 +250,12 @@ void iso_lease_share(iso_coordinator *c)
 static void learn(iso_coordinator *c, node *n, uint64_t samples, int64_t busy)
 {
     if (c->purpose == ISO_PASS_TRAIN && samples > 0 && busy > 0)
-        iso_member_learn(c, n, (double)busy / (double)samples);
+        iso_member_learn(c, n, (double)samples, (double)busy);
     double rest = (double)(c->now - n->asked - busy), most = 4 * n->overhead + (double)c->config.resend + 1e6;
     if (rest < 0)
         rest = 0;
     if (n->tries == 0) {
+        iso_overhead_note(&n->fixed, rest);
         double fading = n->clean_overhead * 0.9 + rest * 0.1;
         n->clean_overhead = rest > fading ? rest : fading;
         n->patience -= n->patience > 0;

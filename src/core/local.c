@@ -29,7 +29,7 @@ static double slowest_unit(const iso_coordinator *c, double ns)
     for (uint32_t i = 0; i < c->live_count; i++) {
         const node *n = &c->nodes[c->live[i]];
         double unit = iso_share_unit_ns(c, n);
-        if (n->ns_per_sample > 0 && unit <= ns && unit > longest)
+        if (n->score.ns > 0 && unit <= ns && unit > longest)
             longest = unit;
     }
     return longest;
@@ -42,12 +42,6 @@ static double at_border(const iso_coordinator *c, double ns)
     const double patience = 1.5;
     double unit = slowest_unit(c, ns * patience);
     return unit > 0 ? ceil(ns / unit - 1e-6) * unit : ns;
-}
-
-/* Nodes of unknown speed do a little to be measured: more each time, until they have worked long enough. */
-static uint32_t probe_units(const node *n)
-{
-    return n->leases < 3 ? 1u << n->leases : 4;
 }
 
 static void plan_quotas(iso_coordinator *c)
@@ -71,7 +65,7 @@ static void grant_all(iso_coordinator *c)
     bool alone = c->live_count == 1;
     for (uint32_t i = 0; i < c->live_count && c->pool.free > 0; i++) {
         node *n = &c->nodes[c->live[i]];
-        uint32_t units = n->ns_per_sample > 0 ? n->quota : probe_units(n);
+        uint32_t units = n->quota;
         n->pulse_samples = 0;
         n->figures = (iso_figures){0, 0};
         if (units > 0)
@@ -84,7 +78,7 @@ static void grant_one(iso_coordinator *c)
 {
     uint32_t best = c->live[0];
     for (uint32_t i = 1; i < c->live_count; i++) {
-        double ns = c->nodes[c->live[i]].ns_per_sample, least = c->nodes[best].ns_per_sample;
+        double ns = c->nodes[c->live[i]].score.ns, least = c->nodes[best].score.ns;
         if (ns > 0 && (least <= 0 || ns < least))
             best = c->live[i];
     }
@@ -135,7 +129,7 @@ static void cut_round(iso_coordinator *c)
         node *n = &c->nodes[c->live[i]];
         if (n->key != c->key || n->held == 0)
             continue;
-        double whole = n->ns_per_sample > 0 ? end / iso_share_unit_ns(c, n) + 0.02 : 1;
+        double whole = n->score.ns > 0 ? end / iso_share_unit_ns(c, n) + 0.02 : 1;
         uint32_t units = whole < 1 ? 1 : whole < UINT32_MAX ? (uint32_t)whole : UINT32_MAX;
         if (units < n->lease[0].units)
             iso_lease_cut(c, c->live[i], units);

@@ -40,7 +40,7 @@ void iso_member_speeds(iso_coordinator *c)
     c->known_count = 0;
     c->speeds_stale = false;
     for (uint32_t i = 0; i < c->live_count; i++) {
-        double ns = c->nodes[c->live[i]].ns_per_sample;
+        double ns = c->nodes[c->live[i]].score.ns;
         if (ns <= 0)
             continue;
         c->known_speed += 1 / ns;
@@ -50,25 +50,26 @@ void iso_member_speeds(iso_coordinator *c)
     }
 }
 
-void iso_member_learn(iso_coordinator *c, node *n, double ns_per_sample)
+void iso_member_learn(iso_coordinator *c, node *n, double samples, double ns)
 {
-    double before = n->ns_per_sample;
-    if (before <= 0) {
-        n->ns_per_sample = ns_per_sample;
-        c->known_count++;
-        c->known_speed += 1 / ns_per_sample;
-    } else {
-        /* One measure moves the estimate by a quarter, and an outlier counts as four times too fast or too slow at
-         * most. */
-        double bounded = ns_per_sample > 4 * before   ? 4 * before
-                         : ns_per_sample < before / 4 ? before / 4
-                                                      : ns_per_sample;
-        n->ns_per_sample = before + (bounded - before) / 4;
-        c->speeds_stale |= bounded > before && 1 / before >= c->fastest;
-        c->known_speed += 1 / n->ns_per_sample - 1 / before;
-    }
-    if (1 / n->ns_per_sample > c->fastest)
-        c->fastest = 1 / n->ns_per_sample;
+    double before = n->score.ns;
+    iso_score_measure(&n->score, samples, ns);
+    double now = n->score.ns;
+    if (now == before)
+        return;
+    c->known_count += before <= 0;
+    c->known_speed += 1 / now - (before > 0 ? 1 / before : 0);
+    c->speeds_stale |= before > 0 && now > before && 1 / before >= c->fastest;
+    if (1 / now > c->fastest)
+        c->fastest = 1 / now;
+}
+
+bool iso_member_try_again(iso_coordinator *c, node *n)
+{
+    if (n->parked_key == c->key)
+        return false;
+    n->parked_key = c->key;
+    return iso_parking_skip(&n->parking);
 }
 
 /* ---- joining ---- */
@@ -114,6 +115,7 @@ static void join(iso_coordinator *c, uint32_t id, uint64_t life)
     c->live[c->live_count++] = id;
     c->idle++;
     c->waiting_told = false;
+    c->shared_units = 0;
     iso_member_speeds(c);
     iso_emit_record(c, returns ? ISO_RECORD_RETURN : ISO_RECORD_JOIN, id);
     if (c->plan.free)
@@ -170,6 +172,7 @@ void iso_member_drop(iso_coordinator *c, uint32_t id, iso_node_state state, iso_
     if (state != ISO_NODE_LEFT)
         n->deaths++;
     n->deadline = n->resend_at = ISO_NEVER;
+    c->shared_units = 0;
     iso_member_speeds(c);
     c->share = true;
 }

@@ -104,7 +104,7 @@ size_t iso_coordinator_save(const iso_coordinator *c, void *out, size_t capacity
     iso_writer w = iso_writer_on(out, capacity);
     uint32_t nodes = 0;
     for (uint32_t i = 0; i < config->nodes_max; i++)
-        nodes += c->nodes[i].ns_per_sample > 0;
+        nodes += c->nodes[i].score.ns > 0;
     iso_write_u32(&w, saved_magic);
     iso_write_u16(&w, SAVED_VERSION);
     iso_write_u16(&w, (uint16_t)((c->evaluated ? FLAG_EVALUATED : 0) | (c->has_best ? FLAG_BEST : 0) |
@@ -132,11 +132,11 @@ size_t iso_coordinator_save(const iso_coordinator *c, void *out, size_t capacity
     iso_write_u64(&w, c->settled);
     write_pace(&w, &c->pace);
     for (uint32_t i = 0; i < config->nodes_max; i++) {
-        if (c->nodes[i].ns_per_sample <= 0)
+        if (c->nodes[i].score.ns <= 0)
             continue;
         iso_write_u32(&w, i);
         iso_write_u32(&w, 0);
-        iso_write_f64(&w, c->nodes[i].ns_per_sample);
+        iso_write_f64(&w, c->nodes[i].score.ns);
     }
     write_bitmap(&w, c, map);
     size_t bytes = capacity - iso_writer_left(&w);
@@ -305,7 +305,7 @@ int iso_coordinator_resume(iso_coordinator *c, const void *state, size_t bytes, 
         uint32_t id = iso_load_u32(at);
         double ns = iso_load_f64(at + 8);
         if (id < config->nodes_max && ns > 0 && ns < 1e18)
-            c->nodes[id].ns_per_sample = ns;
+            iso_score_hint(&c->nodes[id].score, ns);
     }
     return ISO_OK;
 }

@@ -11,7 +11,7 @@ static const double noise_first = 0.05, noise_least = 0.02, noise_most = 1;
 static const double gate = 4;                 /* standard deviations; further away is an outlier */
 static const double normal_mad = 1.4826 / 1.4142135623730951; /* standard deviation over the median |difference| of two */
 static const double spread_step = 0.05;      /* of the running median, a measurement */
-static const double hint_deviation = 0.25;    /* of a speed measured in another run */
+static const double hint_deviation = 0.5;     /* of a speed measured in another run, and of a cold start */
 enum { PROBE_KEPT = 3, PROBE_MOST = 6 };      /* segments that make a start; no more than so many, the first one included */
 
 static bool positive(double v)

@@ -41,7 +41,7 @@ typedef struct iso_score {
 void iso_score_measure(iso_score *s, double samples, double ns);
 
 /* What was known of the node before it came: ns a sample, from a measurement of another run. No probe then; the first
- * measurement weighs as much as the hint. Not positive or not finite: nothing happens. */
+ * measurement outweighs it by far. Not positive or not finite: nothing happens. */
 void iso_score_hint(iso_score *s, double ns);
 
 /* Units that the next segment of a node should have while it is probed: 1, 2, 4 ..; 0 when the probe is over. */
