@@ -391,19 +391,35 @@ static void few_samples_many_workers_large_batches(void **state)
     scratch_remove(tiny);
 }
 
+/* The efficiency is the run's speed as a share of what the workers do alone, and a throttled worker is measured as throttled. How
+ * fast they are depends on what else the machine does. */
 static void calibration_gives_an_efficiency(void **state)
 {
     (void)state;
+    static const char job_text[] = "batch: 100\nepochs: 20\nunit: 16\n";
     char *s = scratch_make();
-    iso_job *job = fixture_job(data, scratch_path(s, "run"), "batch: 100\nepochs: 20\nunit: 16\n");
+    iso_job *job = fixture_job(data, scratch_path(s, "run"), job_text);
+    heard h = {.warnings = 0};
+    iso_observer observer = {.context = &h, .message = hear};
+    const uint32_t speeds[] = {8, 1};
+    iso_train_options o = {
+        .workers = 2, .calibrate = true, .throttle = speeds, .throttle_count = TEST_COUNT(speeds), .observer = &observer};
     iso_summary summary;
     iso_error e;
     char first[ISO_SHA256_TEXT];
-    if (fixture_train(job, &(iso_train_options){.workers = 2, .calibrate = true}, &summary, &e))
+    if (fixture_train(job, &o, &summary, &e))
         fail_msg("%s", e.text);
-    /* How large it is depends on what else the machine does while it is calibrated and while it trains. */
-    assert_true(isfinite(summary.efficiency) && summary.efficiency > 0);
-    weights("batch: 100\nepochs: 20\nunit: 16\n", &(iso_train_options){.workers = 1}, first);
+    double alone[2];
+    for (int i = 0; i < 2; i++) {
+        const char *said = strstr(h.text, i ? "worker-1 alone: " : "worker-0 alone: ");
+        if (!said || sscanf(said, "%*s alone: %lf", &alone[i]) != 1)
+            fail_msg("no speed of worker-%d in: %s", i, h.text);
+    }
+    assert_true(alone[0] > 2 * alone[1] && alone[1] > 0);
+    double wanted = summary.samples_per_second / (alone[0] + alone[1]);
+    if (!(fabs(summary.efficiency / wanted - 1) < 0.01)) /* the messages are rounded */
+        fail_msg("efficiency %g, wanted %g", summary.efficiency, wanted);
+    weights(job_text, &(iso_train_options){.workers = 1}, first);
     expect_same("calibrated", first, summary.weights_sha256);
     iso_summary_clear(&summary, NULL);
     free(job);
