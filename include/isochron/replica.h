@@ -118,8 +118,8 @@ ISO_API uint32_t iso_replica_check(const iso_replica *r);
  * is thrown away (its optimiser steps too, when carry). units: units of work the round can have at most, at least 1. */
 ISO_API void iso_replica_begin(iso_replica *r, uint32_t epoch, uint64_t units);
 
-/* Samples of the training pass that work wants: 16 when a step has at most 16 samples, the unit at most; 0: none, steps are so
- * small (ISO_NARROW_MAX) that they have a pass of their own inside the replica. */
+/* Samples of the training pass that work wants: the next multiple of 16 of a step's samples, the unit at most; 0: none, steps of
+ * at most ISO_NARROW_MAX samples have a pass of their own inside the replica. */
 ISO_API uint32_t iso_replica_pass_unit(const iso_replica_config *config);
 
 /* Loads samples at epoch positions [position, position + n), n <= iso_replica_pass_unit, into `pass` (iso_pass_load_*) or, when

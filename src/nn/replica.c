@@ -24,6 +24,7 @@ struct iso_replica {
     float *base_state[STATES_MAX];/* carry: as of the round's beginning */
     float *direction;             /* [P'], of any length; NULL without a monitor */
     double length;                /* of direction; 0: there is none */
+    iso_narrow *narrow;           /* steps of few samples; then there are no sums and no kept rows */
     int64_t *sum;                 /* [P'], of the samples of the open step (GRADIENT: of the round) */
     float *error, *next_error;    /* [P], room for whole registers */
     bool answered;                /* next_error belongs to an answer under way */
@@ -60,8 +61,15 @@ static uint32_t kept_blocks(const iso_replica_config *c)
     return c->way != ISO_WAY_LOCAL || units > DEFERRED_UNITS || units <= 1 ? 1 : units + 1;
 }
 
+static bool is_narrow(const iso_replica_config *c)
+{
+    return c->way == ISO_WAY_LOCAL && c->local_batch <= ISO_NARROW_MAX;
+}
+
 uint32_t iso_replica_pass_unit(const iso_replica_config *c)
 {
+    if (is_narrow(c))
+        return 0;
     bool small = c->way == ISO_WAY_LOCAL && c->local_batch < c->unit;
     return small ? (uint32_t)iso_round16(c->local_batch) : c->unit;
 }
@@ -85,13 +93,19 @@ static iso_replica *carve(const iso_replica_config *c, iso_arena *a)
         r.state[i] = take_floats(a, true, values);
         r.base_state[i] = take_floats(a, c->carry, values);
     }
-    r.sum = iso_arena_take_zeroed(a, values, sizeof *r.sum);
     r.error = take_floats(a, true, room);
     r.next_error = take_floats(a, true, room);
-    r.kept_capacity = kept_blocks(c);
     r.pass_unit = iso_replica_pass_unit(c);
-    r.kept_bytes = (iso_kept_bytes(c->net, r.pass_unit) + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN;
-    r.kept = iso_arena_take_zeroed(a, r.kept_capacity, r.kept_bytes);
+    size_t narrow_bytes = is_narrow(c) ? iso_narrow_bytes(c->net, c->local_batch) : 0;
+    if (narrow_bytes) {
+        void *memory = iso_arena_take(a, narrow_bytes, 1);
+        r.narrow = memory ? iso_narrow_init(c->net, c->local_batch, memory) : NULL;
+    } else {
+        r.sum = iso_arena_take_zeroed(a, values, sizeof *r.sum);
+        r.kept_capacity = kept_blocks(c);
+        r.kept_bytes = (iso_kept_bytes(c->net, r.pass_unit) + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN;
+        r.kept = iso_arena_take_zeroed(a, r.kept_capacity, r.kept_bytes);
+    }
     r.deferred = local && c->local_batch / c->unit <= DEFERRED_UNITS;
     r.units = 1;
     r.bad_layer = -1;
@@ -201,26 +215,27 @@ static void train(iso_replica *r, iso_pass *pass, const int32_t *labels, iso_uni
 
 /* Number of the step whose first sample is at `position`: for Adam. Carried work counts from the run's beginning, wherever it
  * was done. */
-static uint64_t step_number(const iso_replica *r)
+static uint64_t step_number(const iso_replica *r, uint64_t position)
 {
     const iso_replica_config *c = &r->config;
     if (!c->carry)
         return r->made + 1;
     uint64_t in_epoch = c->samples / c->local_batch + (c->samples % c->local_batch != 0);
-    return r->epoch * in_epoch + r->pending_at / c->local_batch + 1;
+    return r->epoch * in_epoch + position / c->local_batch + 1;
 }
 
-static void make_step(iso_replica *r, int32_t *bad_layer)
+/* The step of `samples` samples of which the first is at `position`. */
+static iso_update update_of(iso_replica *r, uint64_t position, uint64_t samples)
 {
     const iso_replica_config *c = &r->config;
-    const void *kept[DEFERRED_UNITS + 1];
-    for (uint32_t i = 0; r->deferred && i < r->kept_count; i++)
-        kept[i] = r->kept + i * r->kept_bytes;
-    iso_update u = {.optimizer = c->optimizer, .step = step_number(r), .samples = r->pending,
-                    .units = c->local_batch / c->unit + 1, .w = r->own, .state = r->state, .sum = &r->sum, .sum_count = 1,
-                    .kept = kept, .kept_count = r->deferred ? r->kept_count : 0, .unit = r->pass_unit};
-    u.rate = iso_schedule_rate(c->schedule, c->optimizer, r->epoch * c->samples + r->pending_at, c->samples, c->total);
-    iso_net_update(c->net, &u, 0, r->values, bad_layer);
+    iso_update u = {.optimizer = c->optimizer, .step = step_number(r, position), .samples = samples,
+                    .units = c->local_batch / c->unit + 1, .w = r->own, .state = r->state, .unit = r->pass_unit};
+    u.rate = iso_schedule_rate(c->schedule, c->optimizer, r->epoch * c->samples + position, c->samples, c->total);
+    return u;
+}
+
+static void count_step(iso_replica *r)
+{
     r->moved = true;
     r->pending = 0;
     r->kept_count = 0;
@@ -228,32 +243,62 @@ static void make_step(iso_replica *r, int32_t *bad_layer)
     r->made++;
 }
 
+static void make_step(iso_replica *r, int32_t *bad_layer)
+{
+    const void *kept[DEFERRED_UNITS + 1];
+    for (uint32_t i = 0; r->deferred && i < r->kept_count; i++)
+        kept[i] = r->kept + i * r->kept_bytes;
+    iso_update u = update_of(r, r->pending_at, r->pending);
+    u.sum = &r->sum;
+    u.sum_count = 1;
+    u.kept = kept;
+    u.kept_count = r->deferred ? r->kept_count : 0;
+    iso_net_update(r->config.net, &u, 0, r->values, bad_layer);
+    count_step(r);
+}
+
+/* `count` samples of a unit, `last` when they are its last ones. */
+static void work_wide(iso_replica *r, iso_pass *pass, const int32_t *labels, uint64_t position, uint32_t count, bool last,
+                      iso_unit_result *result)
+{
+    const iso_replica_config *c = &r->config;
+    if (r->pending == 0)
+        r->pending_at = position;
+    train(r, pass, labels, result);
+    if (c->way != ISO_WAY_LOCAL)
+        return;
+    r->pending += count;
+    bool whole = r->pending == c->local_batch || (last && c->local_batch < c->unit);
+    if (whole || (r->deferred && r->kept_count == r->kept_capacity)) {
+        int32_t bad;
+        make_step(r, &bad);
+        result->bad_layer = result->bad_layer < 0 ? bad : result->bad_layer;
+    }
+}
+
 void iso_replica_work(iso_replica *r, iso_pass *pass, uint64_t first, uint32_t n, iso_replica_load load, void *context,
                       iso_unit_result *result)
 {
     const iso_replica_config *c = &r->config;
-    bool local = c->way == ISO_WAY_LOCAL;
     ISO_ASSERT(n <= c->unit);
     *result = (iso_unit_result){.bad_layer = -1};
     for (uint32_t at = 0, count; at < n && result->bad_layer < 0; at += count) {
-        uint64_t room = local ? c->local_batch - r->pending : n;
+        uint64_t room = c->way == ISO_WAY_LOCAL ? c->local_batch - r->pending : n;
         count = room < n - at ? (uint32_t)room : n - at;
         iso_unit_result some;
-        const int32_t *labels = load(context, first + at, count, pass, NULL);
-        if (r->pending == 0)
-            r->pending_at = first + at;
-        train(r, pass, labels, &some);
+        const int32_t *labels = load(context, first + at, count, r->narrow ? NULL : pass, r->narrow);
+        if (r->narrow) {
+            iso_update u = update_of(r, first + at, count);
+            iso_narrow_step(r->narrow, labels, &u, &some);
+            count_step(r);
+        } else {
+            work_wide(r, pass, labels, first + at, count, at + count == n, &some);
+        }
         r->samples += count;
         result->samples += some.samples;
         result->correct += some.correct;
         result->loss += some.loss;
         result->bad_layer = some.bad_layer;
-        r->pending += local ? count : 0;
-        if (local && (r->pending == c->local_batch || (r->deferred && r->kept_count == r->kept_capacity))) {
-            int32_t bad;
-            make_step(r, &bad);
-            result->bad_layer = result->bad_layer < 0 ? bad : result->bad_layer;
-        }
     }
     r->bad_layer = r->bad_layer < 0 ? result->bad_layer : r->bad_layer;
 }

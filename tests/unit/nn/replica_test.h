@@ -80,10 +80,13 @@ static inline const int32_t *rep_load(void *context, uint64_t position, uint32_t
 {
     rep_world *w = context;
     const float *sample[REP_UNIT_MAX];
-    assert_true(position + n <= REP_SAMPLES && narrow == NULL);
+    assert_true(position + n <= REP_SAMPLES && (pass == NULL) != (narrow == NULL));
     for (uint32_t i = 0; i < n; i++)
         sample[i] = w->x + (position + i) * w->inputs;
-    iso_pass_load_f32(pass, n, sample, w->ones, w->zeros);
+    if (narrow)
+        iso_narrow_load_f32(narrow, n, sample, w->ones, w->zeros);
+    else
+        iso_pass_load_f32(pass, n, sample, w->ones, w->zeros);
     return w->label + position;
 }
 
