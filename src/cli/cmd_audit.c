@@ -110,9 +110,7 @@ static int print_json(const iso_audit *a, const char *run)
         cli_json_text(&j, NULL, a->fault[i]);
     cli_json_close(&j, ']');
     cli_json_close(&j, '}');
-    int r = cli_json_flush(&j);
-    cli_json_fini(&j);
-    return r;
+    return cli_json_end(&j);
 }
 
 static int run(const cli_arguments *a)
@@ -125,8 +123,9 @@ static int run(const cli_arguments *a)
         iso_audit_clear(&audit, NULL);
         return 1;
     }
+    int status = audit.faults ? 1 : 0;
     if (cli_given(a, "json")) {
-        r = print_json(&audit, a->word[0]);
+        status |= print_json(&audit, a->word[0]);
     } else {
         print_table(&audit);
         print_notes(&audit);
@@ -134,7 +133,6 @@ static int run(const cli_arguments *a)
         cli_output_flush();
         print_faults(&audit);
     }
-    int status = r || audit.faults ? 1 : 0;
     iso_audit_clear(&audit, NULL);
     return status;
 }

@@ -141,9 +141,7 @@ static int plan_json(const cli_plan *p)
         cli_json_text(&j, NULL, p->warning[i]);
     cli_json_close(&j, ']');
     cli_json_close(&j, '}');
-    int r = cli_json_flush(&j);
-    cli_json_fini(&j);
-    return r;
+    return cli_json_end(&j);
 }
 
 static int run(const cli_arguments *a)
@@ -167,11 +165,11 @@ static int run(const cli_arguments *a)
     for (uint32_t i = 0; i < plan.warning_count; i++)
         cli_warning("%s", plan.warning[i]);
     if (cli_given(a, "json"))
-        r = plan_json(&plan);
+        status = plan_json(&plan);
     else
         print_plan(&plan);
     cli_plan_clear(&plan);
-    return r == ISO_E_NOMEM ? cli_failed(r, NULL) : 0;
+    return status;
 }
 
 const cli_command cli_check = {

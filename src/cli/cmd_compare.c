@@ -433,8 +433,7 @@ static int show(plan *p, cli_axis axis)
         cli_json j;
         cli_json_init(&j);
         cli_comparison_json(&j, c);
-        status = cli_json_flush(&j) ? 1 : 0;
-        cli_json_fini(&j);
+        status = cli_json_end(&j);
     } else if (cli_given(p->arguments, "csv")) {
         cli_comparison_csv(c);
     } else {

@@ -51,17 +51,22 @@ static int result_json(const iso_evaluation *v)
     }
     cli_json_close(&j, ']');
     cli_json_close(&j, '}');
-    int r = cli_json_flush(&j);
-    cli_json_fini(&j);
-    return r;
+    return cli_json_end(&j);
+}
+
+/* Of a column that holds the classes' names below a title. */
+static int name_width(const iso_evaluation *v, const char *title)
+{
+    size_t width = strlen(title);
+    for (uint32_t k = 0; k < v->classes; k++)
+        if (strlen(v->score[k].name) > width)
+            width = strlen(v->score[k].name);
+    return (int)width;
 }
 
 static void print_classes(const iso_evaluation *v)
 {
-    int width = 5;
-    for (uint32_t k = 0; k < v->classes; k++)
-        if ((int)strlen(v->score[k].name) > width)
-            width = (int)strlen(v->score[k].name);
+    int width = name_width(v, "class");
     printf("\n%-*s  precision  recall  count\n", width, "class");
     for (uint32_t k = 0; k < v->classes; k++)
         printf("%-*s  %9s  %6s  %5s\n", width, v->score[k].name, cli_fixed(v->score[k].precision, 4),
@@ -74,14 +79,11 @@ static void print_matrix(const iso_evaluation *v)
         printf("\nThe confusion matrix has %u classes; --json prints it.\n", v->classes);
         return;
     }
-    int width = 3, names = 4;
+    int width = 3, names = name_width(v, "true");
     for (size_t i = 0; i < (size_t)v->classes * v->classes; i++) {
         int digits = snprintf(NULL, 0, "%llu", (unsigned long long)v->confusion[i]);
         width = digits > width ? digits : width;
     }
-    for (uint32_t k = 0; k < v->classes; k++)
-        if ((int)strlen(v->score[k].name) > names)
-            names = (int)strlen(v->score[k].name);
     printf("\n%-*s  predicted, by number of the class\n%-*s ", names, "true", names, "");
     for (uint32_t k = 0; k < v->classes; k++)
         printf(" %*u", width, k);
@@ -110,8 +112,9 @@ static int evaluate(const cli_arguments *a, const iso_trained *m, const char *pa
         return 128 + atomic_load(&cli_stop);
     if (code)
         return cli_failed(code, &e);
+    int status = 0;
     if (cli_given(a, "json")) {
-        code = result_json(&v);
+        status = result_json(&v);
     } else {
         printf("accuracy  %s (%s of %s)\nloss      %s\n", cli_fixed(v.accuracy, 4), cli_grouped(v.correct),
                cli_grouped(v.samples), cli_fixed(v.loss, 4));
@@ -119,7 +122,7 @@ static int evaluate(const cli_arguments *a, const iso_trained *m, const char *pa
         print_matrix(&v);
     }
     iso_evaluation_clear(&v, NULL);
-    return code == ISO_E_NOMEM ? cli_failed(code, NULL) : 0; /* an output error is main's */
+    return status;
 }
 
 static int run(const cli_arguments *a)

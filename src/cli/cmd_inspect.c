@@ -9,6 +9,7 @@
 #include "cli/summary.h"
 #include "engine/file/file.h"
 #include "engine/file/open_data.h"
+#include "engine/run/folder.h"
 #include "engine/run/summary.h"
 
 #define CLASSES_SHOWN 40u
@@ -152,37 +153,13 @@ static bool has_file(const char *folder, const char *name)
     return there;
 }
 
-/* Reads FOLDER/summary.json; without one (an unfinished run) *s says so by NaN and ""; */
-static int read_summary(const char *folder, iso_summary *s, iso_error *e)
-{
-    iso_bytes bytes;
-    char *path = iso_path_join(NULL, folder, "summary.json");
-    if (!path)
-        return iso_error_set(e, ISO_E_NOMEM, "out of memory");
-    iso_summary_begin(s);
-    int r = ISO_OK;
-    if (has_file(folder, "summary.json")) {
-        r = iso_file_read(path, ISO_SUMMARY_BYTES_MAX, NULL, &bytes, e);
-        if (!r) {
-            r = iso_summary_parse(s, (const char *)bytes.bytes, bytes.size, path, NULL, e);
-            iso_bytes_release(&bytes);
-        }
-    }
-    iso_free(NULL, path);
-    return r;
-}
-
-static bool is_checkpoint(const char *name)
-{
-    const char *end = strstr(name, ".safetensors");
-    return !strncmp(name, "checkpoint-", 11) && end && !end[12];
-}
-
 static int inspect_run(const char *folder, bool json, iso_error *e)
 {
     iso_summary s;
     iso_listing files;
-    int r = read_summary(folder, &s, e);
+    bool finished = has_file(folder, "summary.json");
+    iso_summary_begin(&s);
+    int r = finished ? cli_summary_read(&s, folder, e) : ISO_OK;
     if (r)
         return r;
     r = iso_folder_list(folder, NULL, &files, e);
@@ -190,8 +167,8 @@ static int inspect_run(const char *folder, bool json, iso_error *e)
         iso_summary_clear(&s, NULL);
         return r;
     }
-    bool finished = has_file(folder, "summary.json");
     if (json) {
+        uint64_t round;
         cli_json j;
         cli_json_init(&j);
         cli_json_open(&j, NULL, '{');
@@ -200,7 +177,7 @@ static int inspect_run(const char *folder, bool json, iso_error *e)
         cli_json_bool(&j, "model", has_file(folder, "model.safetensors"));
         cli_json_open(&j, "checkpoints", '[');
         for (size_t i = 0; i < files.count; i++)
-            if (is_checkpoint(files.name[i]))
+            if (iso_checkpoint_round(files.name[i], &round))
                 cli_json_text(&j, NULL, files.name[i]);
         cli_json_close(&j, ']');
         if (finished)
@@ -237,9 +214,7 @@ static int inspection_json(const iso_inspection *in)
     if (in->has_test)
         set_json(&j, "test", &in->test, &in->test_report);
     cli_json_close(&j, '}');
-    int r = cli_json_flush(&j);
-    cli_json_fini(&j);
-    return r;
+    return cli_json_end(&j);
 }
 
 static int run(const cli_arguments *a)
@@ -253,8 +228,9 @@ static int run(const cli_arguments *a)
     int r = iso_inspect(path, cli_given(a, "data-format"), NULL, &in, &e);
     if (r)
         return cli_failed(r, &e);
+    int status = 0;
     if (json) {
-        r = inspection_json(&in);
+        status = inspection_json(&in);
     } else if (in.kind == ISO_INSPECT_TENSORS) {
         print_tensors(&in);
     } else {
@@ -263,7 +239,7 @@ static int run(const cli_arguments *a)
             print_set("test", &in.test, &in.test_report);
     }
     iso_inspection_free(&in);
-    return r == ISO_E_NOMEM ? cli_failed(r, NULL) : 0;
+    return status;
 }
 
 const cli_command cli_inspect = {

@@ -8,8 +8,8 @@
 
 #include "base/text.h"
 #include "cli/compare.h"
+#include "cli/summary.h"
 #include "engine/file/file.h"
-#include "engine/run/summary.h"
 
 static void result_clear(cli_result *r)
 {
@@ -143,25 +143,21 @@ static int read_file(const char *folder, const char *name, size_t max, iso_bytes
 
 static int read_summary(cli_result *r, const char *folder, iso_error *e)
 {
-    iso_bytes bytes;
     iso_summary s;
-    int code = read_file(folder, "summary.json", ISO_SUMMARY_BYTES_MAX, &bytes, e);
-    if (!code && (code = iso_summary_parse(&s, (const char *)bytes.bytes, bytes.size, "summary.json", NULL, e)))
-        iso_error_prefix(e, "%s/", folder);
-    if (!code) {
-        r->seed = s.seed;
-        r->seconds = s.seconds;
-        r->samples_per_second = s.samples_per_second;
-        r->efficiency = s.efficiency;
-        r->test_accuracy = s.test_accuracy;
-        r->syncs = s.rounds;
-        r->bytes_up = s.bytes_up;
-        r->bytes_down = s.bytes_down;
-        r->virtual_time = strcmp(s.engine, "local") != 0;
-        iso_summary_clear(&s, NULL);
-    }
-    iso_bytes_release(&bytes);
-    return code;
+    int code = cli_summary_read(&s, folder, e);
+    if (code)
+        return code;
+    r->seed = s.seed;
+    r->seconds = s.seconds;
+    r->samples_per_second = s.samples_per_second;
+    r->efficiency = s.efficiency;
+    r->test_accuracy = s.test_accuracy;
+    r->syncs = s.rounds;
+    r->bytes_up = s.bytes_up;
+    r->bytes_down = s.bytes_down;
+    r->virtual_time = strcmp(s.engine, "local") != 0;
+    iso_summary_clear(&s, NULL);
+    return ISO_OK;
 }
 
 /* "hmdspt:payload=int4" as job.yaml has it. */

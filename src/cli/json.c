@@ -32,6 +32,13 @@ int cli_json_flush(cli_json *j)
     return r;
 }
 
+int cli_json_end(cli_json *j)
+{
+    int r = cli_json_flush(j);
+    cli_json_fini(j);
+    return r == ISO_E_NOMEM ? cli_failed(r, NULL) : 0;
+}
+
 static void begin(cli_json *j, const char *key)
 {
     if (j->comma)

@@ -18,6 +18,9 @@ void cli_json_init(cli_json *j);
  * ISO_E_IO (output.h). */
 int cli_json_flush(cli_json *j);
 void cli_json_fini(cli_json *j);
+/* Both, at the end of a command. Returns its exit status: 1 when memory was short, which it says; a failed output is cli_output_end's
+ * to tell. */
+int cli_json_end(cli_json *j);
 
 /* key NULL: an element of a list, or the outermost value. open is '{' or '[', close its partner. */
 void cli_json_open(cli_json *j, const char *key, char open);

@@ -28,6 +28,18 @@ static const char *or_null(const char *text)
     return text[0] ? text : NULL;
 }
 
+/* The sets that there are: train first, then test and validation; NULL ends them. */
+static void list_sets(const cli_plan *p, const iso_dataset *set[4])
+{
+    uint32_t n = 0;
+    set[n++] = &p->data.train;
+    if (p->data.has_test)
+        set[n++] = &p->data.test;
+    if (p->data.has_validation)
+        set[n++] = &p->data.validation;
+    set[n] = NULL;
+}
+
 static int open_data(cli_plan *p, iso_error *e)
 {
     const iso_job_data *d = &p->job->data;
@@ -38,10 +50,11 @@ static int open_data(cli_plan *p, iso_error *e)
         iso_job_error_at(p->job, p->job->path_at, e);
         return r;
     }
-    if (p->data.train.warning)
-        warn(p, "%s: %s", p->data.train.source, p->data.train.warning);
-    if (p->data.has_test && p->data.test.warning)
-        warn(p, "%s: %s", p->data.test.source, p->data.test.warning);
+    const iso_dataset *set[4];
+    list_sets(p, set);
+    for (uint32_t i = 0; set[i]; i++)
+        if (set[i]->warning)
+            warn(p, "%s: %s", set[i]->source, set[i]->warning);
     p->classes = p->data.train.classes;
     iso_augment augment = {d->shift, d->flip};
     r = iso_augment_any(&augment) ? iso_augment_check(&augment, p->data.train.shape, e) : ISO_OK;
@@ -68,9 +81,10 @@ static int build(cli_plan *p, iso_isa isa, iso_error *e)
     if (r)
         return r;
     uint32_t classes = p->job->model.classes ? p->job->model.classes : p->classes;
-    r = iso_dataset_check_labels(&p->data.train, classes, e);
-    if (!r && p->data.has_test)
-        r = iso_dataset_check_labels(&p->data.test, classes, e);
+    const iso_dataset *set[4];
+    list_sets(p, set);
+    for (uint32_t i = 0; set[i] && !r; i++)
+        r = iso_dataset_check_labels(set[i], classes, e);
     if (!r)
         r = iso_net_new(&p->net, &model, p->data.train.shape, classes, isa, NULL, e);
     if (r == ISO_E_SHAPE || r == ISO_E_ARGUMENT)
@@ -99,8 +113,10 @@ static void estimate_memory(cli_plan *p)
                                                         .unit = p->unit,
                                                         .workers = p->workers,
                                                         .best = p->validation > 0});
-    p->memory_data = set_bytes(&p->data.train) + (p->data.has_test ? set_bytes(&p->data.test) : 0) +
-                     (p->data.has_validation ? set_bytes(&p->data.validation) : 0);
+    const iso_dataset *set[4];
+    list_sets(p, set);
+    for (uint32_t i = 0; set[i]; i++)
+        p->memory_data += set_bytes(set[i]);
     p->memory_parameters = need.parameters;
     p->memory_training = need.optimizer;
     p->memory_workers = need.workers;

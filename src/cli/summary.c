@@ -6,6 +6,22 @@
 #include <stdio.h>
 
 #include "cli/output.h"
+#include "engine/file/file.h"
+#include "engine/run/summary.h"
+
+int cli_summary_read(iso_summary *s, const char *folder, iso_error *e)
+{
+    iso_bytes bytes = {0};
+    char *path = iso_path_join(NULL, folder, "summary.json");
+    iso_summary_begin(s);
+    int r = path ? iso_file_read(path, ISO_SUMMARY_BYTES_MAX, NULL, &bytes, e)
+                 : iso_error_set(e, ISO_E_NOMEM, "out of memory");
+    if (!r)
+        r = iso_summary_parse(s, (const char *)bytes.bytes, bytes.size, path, NULL, e);
+    iso_bytes_release(&bytes);
+    iso_free(NULL, path);
+    return r;
+}
 
 void cli_summary_print(const iso_summary *s, const char *out)
 {

@@ -8,6 +8,8 @@
 
 /* To standard output. out: the run folder. */
 void cli_summary_print(const iso_summary *s, const char *out);
+/* Reads FOLDER/summary.json; give it back by iso_summary_clear. Errors: ISO_E_IO, _FORMAT, _NOMEM; *s is empty then. */
+int cli_summary_read(iso_summary *s, const char *folder, iso_error *e);
 /* An object under `key`, or with key NULL the last line of a stream, {"event": "summary", ...}; the caller flushes. */
 void cli_summary_json(cli_json *j, const char *key, const iso_summary *s, const char *out);
 

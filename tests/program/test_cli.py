@@ -193,6 +193,13 @@ class JobFiles(Case):
                 self.assertIn(word, r.stderr)
             self.iso(command, self.job, "--set", "model={layers: [conv: {filters: 4, kernel: 40}, flatten, dense: 4]}", code=2)
 
+    def test_labels_of_every_set_are_held_against_the_model(self):
+        more = make_data(self.tmp / "more", 20, 20, classes=6)
+        for key in ("data.validation", "data.test"):
+            for command in ("check", "train"):
+                r = self.iso(command, self.job, "--set", f"{key}={more}", "--set", "model.classes=4", code=1)
+                self.assertIn("the model has 4 classes", r.stderr)
+
     def test_a_job_file_from_standard_input(self):
         r = self.iso("check", "-", "--json", stdin=self.job.read_text())
         self.assertEqual(json.loads(r.stdout)["epochs"], 3)
