@@ -69,7 +69,8 @@ bool iso_member_try_again(iso_coordinator *c, node *n)
     if (n->parked_key == c->key)
         return false;
     n->parked_key = c->key;
-    return iso_parking_skip(&n->parking);
+    bool unsure = n->score.side < 0; /* the last try was so much faster that it takes a second one to believe it */
+    return iso_parking_skip(&n->parking) || unsure;
 }
 
 /* ---- joining ---- */

@@ -31,6 +31,8 @@ enum {
     SIM_STATE = 4096
 };
 
+struct sim;
+
 typedef struct sim_options {
     iso_core_config config;
     uint32_t nodes;
@@ -52,6 +54,8 @@ typedef struct sim_options {
     int64_t die_order_at[SIM_NODES]; /* golden stories: the order (from 1) at which a node dies; 0: none */
     int64_t return_after;        /* ns a dead node stays away; 0: drawn */
     bool trace;
+    void (*watch)(struct sim *s, void *context); /* called after each event */
+    void *context;
 } sim_options;
 
 typedef struct sim_sum {
@@ -796,6 +800,8 @@ static void sim_run(sim *s)
             sim_event e = sim_pop(s);
             s->now = e.at;
             sim_dispatch(s, &e);
+            if (s->o.watch)
+                s->o.watch(s, s->o.context);
         }
     }
 }
