@@ -11,7 +11,7 @@ static const char round_key[] = "{\"round\":";
 
 /* ---- writing: into room that was reserved, so that nothing is checked byte by byte --------------------- */
 
-#define HEAD_MAX 320u                            /* bytes of a line without its nodes, at most */
+#define HEAD_MAX 360u                            /* bytes of a line without its nodes, at most */
 #define NODE_MAX (ISO_NODE_NAME_MAX * 6u + 288u) /* bytes of a node, at most */
 
 static char *text(char *at, const char *s)
@@ -88,6 +88,8 @@ void iso_metrics_line(iso_buffer *b, const iso_round_record *r, const iso_node_r
     at = seconds(text(at, ",\"seconds\":"), r->ns);
     at = number(text(at, ",\"bytes_up\":"), r->bytes_up);
     at = number(text(at, ",\"bytes_down\":"), r->bytes_down);
+    if (r->probe_accuracy > 0)
+        at = fixed(text(at, ",\"probe_accuracy\":"), r->probe_accuracy, 6);
     at = text(at, ",\"nodes\":[");
     for (uint32_t i = 0; i < count; i++) {
         if (i)

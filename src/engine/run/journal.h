@@ -30,6 +30,7 @@ typedef struct iso_round_record {
     double rate; /* learning rate of the step */
     int64_t ns;
     uint64_t bytes_up, bytes_down;
+    double probe_accuracy; /* on the test set after this round, off the clock; not above 0: none was made, and no key */
 } iso_round_record;
 
 /* Appends the line of a round. name[i] is node i's name as JSON text with its quotes. */

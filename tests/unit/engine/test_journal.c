@@ -57,6 +57,13 @@ static void a_line_says_what_the_round_did(void **state)
     assert_true(real(o, "seconds") == 0.000471234);
     assert_int_equal(real(o, "bytes_up"), 5);
     assert_int_equal(real(o, "bytes_down"), 6);
+    assert_null(json_object_get(o, "probe_accuracy"));
+    json_decref(o);
+    iso_buffer_clear(&b);
+    r.probe_accuracy = 0.9712;
+    iso_metrics_line(&b, &r, n, names, 2);
+    o = parse_line(&b);
+    assert_true(real(o, "probe_accuracy") == 0.9712);
     json_t *nodes = json_object_get(o, "nodes"), *first = json_array_get(nodes, 0),
            *second = json_array_get(nodes, 1);
     assert_int_equal(json_array_size(nodes), 2);
