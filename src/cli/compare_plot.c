@@ -14,12 +14,6 @@
 #include "cli/compare.h"
 #include "cli/output.h"
 
-static bool ends_with(const char *path, const char *end)
-{
-    size_t n = strlen(path), m = strlen(end);
-    return n > m && !strcasecmp(path + n - m, end);
-}
-
 #ifndef ISO_CAIRO
 
 int cli_plot_check(const char *path, iso_error *e)
@@ -70,6 +64,12 @@ typedef struct chart {
     double legend_x, page_height;
     cairo_t *cr;
 } chart;
+
+static bool ends_with(const char *path, const char *end)
+{
+    size_t n = strlen(path), m = strlen(end);
+    return n > m && !strcasecmp(path + n - m, end);
+}
 
 int cli_plot_check(const char *path, iso_error *e)
 {
