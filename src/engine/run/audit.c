@@ -1,31 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Lines of the audit log (audit.h). A round of a small network takes half a millisecond, so a line must cost little:
- * room is reserved once and digits are written in place. */
+ * Lines of the audit log (audit.h): room is reserved once and digits are written in place (line.h). */
 #include "engine/run/audit.h"
 
 #include <string.h>
 
+#include "engine/run/line.h"
+
 #define RANGE_MAX 44u /* bytes of ",[first,count]" at most */
 #define HEAD_MAX 120u /* bytes of a line without name and ranges */
-
-static char *put_text(char *at, const char *s)
-{
-    size_t n = strlen(s);
-    memcpy(at, s, n);
-    return at + n;
-}
-
-static char *put_number(char *at, uint64_t v)
-{
-    char digit[20];
-    int n = 0;
-    do
-        digit[n++] = (char)('0' + v % 10);
-    while (v /= 10);
-    while (n > 0)
-        *at++ = digit[--n];
-    return at;
-}
 
 /* Positions of one range of units, the last of the round cut at its end; false when none are left. */
 static bool positions(const iso_record *r, const iso_range *range, uint64_t *first, uint64_t *end)
@@ -39,9 +21,9 @@ static bool positions(const iso_record *r, const iso_range *range, uint64_t *fir
 
 static char *put_range(char *at, bool comma, uint64_t first, uint64_t end)
 {
-    at = put_number(put_text(at, comma ? ",[" : "["), first);
+    at = iso_line_number(iso_line_text(at, comma ? ",[" : "["), first);
     *at++ = ',';
-    at = put_number(at, end - first);
+    at = iso_line_number(at, end - first);
     *at++ = ']';
     return at;
 }
@@ -76,11 +58,11 @@ void iso_audit_line(iso_buffer *b, const iso_record *r, const char *name)
     if (!iso_buffer_reserve(b, HEAD_MAX + strlen(name) + (size_t)r->range_count * RANGE_MAX))
         return;
     char *start = (char *)b->bytes + b->size, *at = start;
-    at = put_number(put_text(at, "{\"event\":\"counted\",\"round\":"), r->round + 1);
-    at = put_number(put_text(at, ",\"epoch\":"), (uint64_t)r->epoch + 1);
-    at = put_text(put_text(at, ",\"node\":"), name);
-    at = put_ranges(put_text(at, ",\"positions\":["), r, &counted);
-    at = put_text(at, "]}\n");
+    at = iso_line_number(iso_line_text(at, "{\"event\":\"counted\",\"round\":"), r->round + 1);
+    at = iso_line_number(iso_line_text(at, ",\"epoch\":"), (uint64_t)r->epoch + 1);
+    at = iso_line_text(iso_line_text(at, ",\"node\":"), name);
+    at = put_ranges(iso_line_text(at, ",\"positions\":["), r, &counted);
+    at = iso_line_text(at, "]}\n");
     if (counted)
         b->size += (size_t)(at - start);
 }

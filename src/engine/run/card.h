@@ -13,7 +13,7 @@
  *   data            16 hexadecimal digits: fingerprint of the training set
  *   round epoch     rounds and whole epochs done
  *   weights_sha256  model files: of the weights
- *   run             checkpoints: JSON, figures of the run so far (totals.h)
+ *   run             checkpoints: JSON, figures of the run so far (summary.h)
  *   crc32c          8 hexadecimal digits over all of the above and all tensors, whatever their order
  *
  * Place: engine. Nothing here opens files. */

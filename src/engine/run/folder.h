@@ -2,10 +2,13 @@
  * The run folder: who may use it, and how its files are written.
  *
  * Place: engine. Everything a run writes goes through here, relative to one open folder, so that a kill or a full
- * disk at any moment leaves each file either as it was or complete: replace   temporary file in the same folder ->
- * write -> fsync -> close -> rename -> fsync of the folder append    journals (metrics.jsonl): whole lines; what a
- * kill left of the last one is cut off at resume Invariant: between iso_run_open and _close no other process has the
- * folder open for a run (flock on the folder). Thread: one at a time. */
+ * disk at any moment leaves each file either as it was or complete:
+ *
+ *   replace   temporary file in the same folder -> write -> fsync -> close -> rename -> fsync of the folder
+ *   append    journals (metrics.jsonl): whole lines; what a kill left of the last one is cut off at resume
+ *
+ * Invariant: between iso_run_open and _close no other process has the folder open for a run (flock on the folder).
+ * Thread: one at a time. */
 #ifndef ISO_ENGINE_RUN_FOLDER_H
 #define ISO_ENGINE_RUN_FOLDER_H
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "engine/run/line.h"
 
 static const char round_key[] = "{\"round\":";
 
@@ -14,34 +15,15 @@ static const char round_key[] = "{\"round\":";
 #define HEAD_MAX 360u                            /* bytes of a line without its nodes, at most */
 #define NODE_MAX (ISO_NODE_NAME_MAX * 6u + 288u) /* bytes of a node, at most */
 
-static char *text(char *at, const char *s)
-{
-    size_t n = strlen(s);
-    memcpy(at, s, n);
-    return at + n;
-}
-
-static char *number(char *at, uint64_t v)
-{
-    char digit[20];
-    int n = 0;
-    do
-        digit[n++] = (char)('0' + v % 10);
-    while (v /= 10);
-    while (n > 0)
-        *at++ = digit[--n];
-    return at;
-}
-
 /* value with `digits` places; value must be below 2^63 / 10^digits, else (and when it is no number) null. */
 static char *fixed(char *at, double value, int digits)
 {
     static const uint64_t power[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000};
     double scaled = value * (double)power[digits] + 0.5;
     if (!(scaled >= 0 && scaled < 0x1p63))
-        return text(at, "null");
+        return iso_line_text(at, "null");
     uint64_t v = (uint64_t)scaled;
-    at = number(at, v / power[digits]);
+    at = iso_line_number(at, v / power[digits]);
     if (digits > 0) {
         *at++ = '.';
         v %= power[digits];
@@ -61,15 +43,15 @@ static char *seconds(char *at, int64_t ns)
 
 static char *node_text(char *at, const iso_node_record *n, const char *name, uint64_t samples)
 {
-    at = text(text(at, "{\"name\":"), name);
-    at = text(at, ",\"score\":");
-    at = n->score > 0 ? fixed(at, n->score, 1) : text(at, "null");
-    at = fixed(text(at, ",\"share\":"), samples ? (double)n->samples / (double)samples : 0, 6);
-    at = number(text(at, ",\"samples\":"), n->samples);
-    at = seconds(text(at, ",\"busy_seconds\":"), n->busy_ns);
-    at = seconds(text(at, ",\"idle_seconds\":"), n->idle_ns);
-    at = text(text(at, ",\"state\":\""), n->state);
-    return text(at, "\"}");
+    at = iso_line_text(iso_line_text(at, "{\"name\":"), name);
+    at = iso_line_text(at, ",\"score\":");
+    at = n->score > 0 ? fixed(at, n->score, 1) : iso_line_text(at, "null");
+    at = fixed(iso_line_text(at, ",\"share\":"), samples ? (double)n->samples / (double)samples : 0, 6);
+    at = iso_line_number(iso_line_text(at, ",\"samples\":"), n->samples);
+    at = seconds(iso_line_text(at, ",\"busy_seconds\":"), n->busy_ns);
+    at = seconds(iso_line_text(at, ",\"idle_seconds\":"), n->idle_ns);
+    at = iso_line_text(iso_line_text(at, ",\"state\":\""), n->state);
+    return iso_line_text(at, "\"}");
 }
 
 void iso_metrics_line(iso_buffer *b, const iso_round_record *r, const iso_node_record *node,
@@ -78,25 +60,25 @@ void iso_metrics_line(iso_buffer *b, const iso_round_record *r, const iso_node_r
     if (!iso_buffer_reserve(b, HEAD_MAX + (size_t)count * NODE_MAX))
         return;
     char *start = (char *)b->bytes + b->size, *at = start;
-    at = number(text(at, round_key), r->round);
-    at = number(text(at, ",\"epoch\":"), r->epoch);
-    at = number(text(at, ",\"samples\":"), r->samples);
-    at = fixed(text(at, ",\"loss\":"), r->loss, 9);
-    at = fixed(text(at, ",\"accuracy\":"), r->samples ? (double)r->correct / (double)r->samples : NAN, 6);
-    at = text(at, ",\"rate\":");
+    at = iso_line_number(iso_line_text(at, round_key), r->round);
+    at = iso_line_number(iso_line_text(at, ",\"epoch\":"), r->epoch);
+    at = iso_line_number(iso_line_text(at, ",\"samples\":"), r->samples);
+    at = fixed(iso_line_text(at, ",\"loss\":"), r->loss, 9);
+    at = fixed(iso_line_text(at, ",\"accuracy\":"), r->samples ? (double)r->correct / (double)r->samples : NAN, 6);
+    at = iso_line_text(at, ",\"rate\":");
     at += iso_print_double(at, r->rate);
-    at = seconds(text(at, ",\"seconds\":"), r->ns);
-    at = number(text(at, ",\"bytes_up\":"), r->bytes_up);
-    at = number(text(at, ",\"bytes_down\":"), r->bytes_down);
+    at = seconds(iso_line_text(at, ",\"seconds\":"), r->ns);
+    at = iso_line_number(iso_line_text(at, ",\"bytes_up\":"), r->bytes_up);
+    at = iso_line_number(iso_line_text(at, ",\"bytes_down\":"), r->bytes_down);
     if (r->probe_accuracy > 0)
-        at = fixed(text(at, ",\"probe_accuracy\":"), r->probe_accuracy, 6);
-    at = text(at, ",\"nodes\":[");
+        at = fixed(iso_line_text(at, ",\"probe_accuracy\":"), r->probe_accuracy, 6);
+    at = iso_line_text(at, ",\"nodes\":[");
     for (uint32_t i = 0; i < count; i++) {
         if (i)
             *at++ = ',';
         at = node_text(at, &node[i], name[i], r->samples);
     }
-    at = text(at, "]}\n");
+    at = iso_line_text(at, "]}\n");
     b->size += (size_t)(at - start);
 }
 

@@ -33,9 +33,9 @@ static int write_all(const iso_run *f, int fd, const char *name, const void *byt
     return why;
 }
 
-static int sync_file(const iso_run *f, int fd, const char *name)
+static int sync_to_disk(const iso_run *f, int fd, iso_file_step step, const char *name)
 {
-    int why = planted(f, ISO_FILE_SYNC, name);
+    int why = planted(f, step, name);
     while (why == 0 && fsync(fd) != 0)
         if (errno != EINTR)
             why = errno;
@@ -49,15 +49,6 @@ static int close_file(const iso_run *f, int fd, const char *name)
     if (close(fd) != 0 && errno != EINTR && why == 0)
         why = errno;
     return why;
-}
-
-static int sync_folder(const iso_run *f)
-{
-    int why = planted(f, ISO_FILE_SYNC_FOLDER, "");
-    while (why == 0 && fsync(f->fd) != 0)
-        if (errno != EINTR)
-            why = errno;
-    return why == EINVAL || why == ENOTSUP ? 0 : why;
 }
 
 static int replace_failed(iso_replace *r, const char *what, int why, iso_error *e)
@@ -88,7 +79,7 @@ int iso_replace_write(iso_replace *r, const void *bytes, size_t size, iso_error 
 int iso_replace_commit(iso_replace *r, iso_error *e)
 {
     const iso_run *f = r->folder;
-    int why = r->fd < 0 ? EBADF : sync_file(f, r->fd, r->name);
+    int why = r->fd < 0 ? EBADF : sync_to_disk(f, r->fd, ISO_FILE_SYNC, r->name);
     if (why)
         return replace_failed(r, "writing to the disk failed", why, e);
     int fd = r->fd;
@@ -103,7 +94,7 @@ int iso_replace_commit(iso_replace *r, iso_error *e)
         unlinkat(f->fd, r->temporary, 0);
         return iso_run_error(f, r->name, "closing or renaming failed", why, e);
     }
-    why = sync_folder(f);
+    why = sync_to_disk(f, f->fd, ISO_FILE_SYNC_FOLDER, "");
     return why ? iso_run_error(f, r->name, "writing the folder to the disk failed", why, e) : 0;
 }
 
@@ -162,7 +153,7 @@ int iso_journal_append(iso_journal *j, const void *bytes, size_t size, iso_error
 
 int iso_journal_sync(iso_journal *j, iso_error *e)
 {
-    int why = sync_file(j->folder, j->fd, j->name);
+    int why = sync_to_disk(j->folder, j->fd, ISO_FILE_SYNC, j->name);
     return why ? iso_run_error(j->folder, j->name, "writing to the disk failed", why, e) : 0;
 }
 
