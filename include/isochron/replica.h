@@ -90,8 +90,9 @@ typedef struct iso_replica_config {
 
 typedef struct iso_replica iso_replica;
 
-/* Bytes of a replica; SIZE_MAX when a field is out of range. Arrays: base, own weights (LOCAL), sum and states [P'], two error
- * memories [P], the direction [P'] (monitor), the states once more (carry), kept rows of a few units. */
+/* Bytes of a replica; SIZE_MAX when a field is out of range. Arrays: base (in both layouts), own weights (GRADIENT:
+ * the mean), sum and states [P'], two error memories [P], the direction [P'] (monitor), the states once more (carry), kept rows
+ * of a few units. */
 ISO_API size_t iso_replica_bytes(const iso_replica_config *config);
 /* Makes a replica in caller memory of iso_replica_bytes (aligned to ISO_ALIGN). Weights and all other arrays are 0: adopt
  * before the first round. No end call is needed. */

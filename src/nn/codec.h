@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Inside nn: payloads block by block, and the weights in ranges of the published layout. */
+ * Inside nn: payloads block by block. */
 #ifndef ISO_NN_CODEC_H
 #define ISO_NN_CODEC_H
 
@@ -25,10 +25,6 @@ int iso_value_error(const iso_net *net, size_t index, const char *what, iso_erro
 
 /* The layer of published value `index`. */
 int32_t iso_layer_of(const iso_net *net, size_t index);
-
-/* Published values [begin, end) of internal weights, to out[0 ..), or back; the padding is not touched. */
-void iso_net_publish_range(const iso_net *net, const float *w, size_t begin, size_t end, float *out);
-void iso_net_adopt_range(const iso_net *net, const float *published, size_t begin, size_t end, float *w);
 
 /* crc32c of published values, little-endian, going on from crc. */
 uint32_t iso_values_check(uint32_t crc, const float *published, size_t count);

@@ -357,7 +357,10 @@ static void difference_block(iso_merger *m, size_t begin, size_t n, float *value
 /* Is every value below 2^22? Else *bad becomes the first one's layer. */
 static void look_block(const iso_merger *m, size_t begin, size_t n, const float *value, int32_t *bad)
 {
-    for (size_t i = 0; i < n && *bad < 0; i++)
+    int good = 1;
+    for (size_t i = 0; i < n; i++)
+        good &= fabsf(value[i]) < 0x1p22f;
+    for (size_t i = 0; !good && i < n && *bad < 0; i++)
         if (!(fabsf(value[i]) < 0x1p22f))
             *bad = iso_layer_of(m->config.net, begin + i);
 }

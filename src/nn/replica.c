@@ -20,13 +20,14 @@ struct iso_replica {
     uint32_t states;
 
     float *base, *own;            /* [P']; GRADIENT: own is where the mean goes on its way to the answer */
+    float *published;             /* [P]: base once more, for differences block by block */
     float *state[STATES_MAX];     /* [P'] */
     float *base_state[STATES_MAX];/* carry: as of the round's beginning */
     float *direction;             /* [P'], of any length; NULL without a monitor */
     double length;                /* of direction; 0: there is none */
     iso_narrow *narrow;           /* steps of few samples; then there are no sums and no kept rows */
     int64_t *sum;                 /* [P'], of the samples of the open step (GRADIENT: of the round) */
-    float *error, *next_error;    /* [P], room for whole registers */
+    float *error, *next_error;    /* [P], room for whole registers; next_error serves as scratch before it is written */
     bool answered;                /* next_error belongs to an answer under way */
 
     unsigned char *kept;          /* kept_capacity blocks */
@@ -88,6 +89,7 @@ static iso_replica *carve(const iso_replica_config *c, iso_arena *a)
     r.states = local ? iso_optimizer_states(c->optimizer) : 0;
     r.base = take_floats(a, true, values);
     r.own = take_floats(a, true, values);
+    r.published = take_floats(a, true, parameters);
     r.direction = take_floats(a, c->monitor, values);
     for (uint32_t i = 0; i < r.states; i++) {
         r.state[i] = take_floats(a, true, values);
@@ -143,14 +145,7 @@ const float *iso_replica_error(const iso_replica *r)
 
 uint32_t iso_replica_check(const iso_replica *r)
 {
-    float block[ISO_BLOCK];
-    uint32_t crc = 0;
-    for (size_t begin = 0; begin < r->parameters; begin += ISO_BLOCK) {
-        size_t n = iso_block_values(r->parameters, begin);
-        iso_net_publish_range(r->config.net, r->base, begin, begin + n, block);
-        crc = iso_values_check(crc, block, n);
-    }
-    return crc;
+    return iso_values_check(0, r->published, r->parameters);
 }
 
 /* ---- rounds ---------------------------------------------------------------------------------------------------------------- */
@@ -350,30 +345,27 @@ size_t iso_replica_answer_bytes(const iso_replica *r, iso_payload payload)
     return r->config.carry ? exact_bytes(r) : iso_payload_bytes(payload, r->parameters);
 }
 
-/* Published values [begin, begin + n) of what is to be told, zeros behind them. */
-static void gather(const iso_replica *r, iso_payload payload, const float *from, size_t begin, size_t n, float *value)
+/* Values [begin, begin + n) of what is to be told, zeros behind them; whole: all of it, published. */
+static void difference(const iso_replica *r, iso_payload payload, const float *whole, size_t begin, size_t n, float *value)
 {
-    float base[ISO_BLOCK];
+    bool as_it_is = r->config.way == ISO_WAY_GRADIENT || payload == ISO_PAYLOAD_EXACT;
+    memcpy(value, whole + begin, n * sizeof *value);
     memset(value + n, 0, (iso_round16(n) - n) * sizeof *value);
-    iso_net_publish_range(r->config.net, from, begin, begin + n, value);
-    if (r->config.way == ISO_WAY_GRADIENT || payload == ISO_PAYLOAD_EXACT)
-        return;
-    iso_net_publish_range(r->config.net, r->base, begin, begin + n, base);
-    for (size_t i = 0; i < n; i++)
-        value[i] -= base[i];
+    for (size_t i = 0; !as_it_is && i < n; i++)
+        value[i] -= r->published[begin + i];
 }
 
 static int encode_array(iso_replica *r, iso_payload payload, const float *from, uint8_t *out, iso_error *e)
 {
+    float *rest = r->next_error;
+    iso_net_publish(r->config.net, from, rest);
     for (size_t begin = 0; begin < r->parameters; begin += ISO_BLOCK) {
         float value[ISO_BLOCK];
-        size_t n = iso_block_values(r->parameters, begin);
-        gather(r, payload, from, begin, n, value);
-        if (r->kernels->pack(payload, out + iso_payload_bytes(payload, begin), n, value, r->error + begin, r->next_error + begin))
+        size_t n = iso_block_values(r->parameters, begin), bad = 0;
+        difference(r, payload, rest, begin, n, value);
+        if (r->kernels->pack(payload, out + iso_payload_bytes(payload, begin), n, value, r->error + begin, rest + begin))
             continue;
-        size_t bad = 0;
-        gather(r, payload, from, begin, n, value);
-        while (bad + 1 < n && fabsf(value[bad] + r->error[begin + bad]) < 0x1p22f)
+        while (bad + 1 < n && fabsf(value[bad]) < 0x1p22f)
             bad++;
         return iso_value_error(r->config.net, begin + bad, "the node's answer", e);
     }
@@ -419,47 +411,37 @@ static void deliver(iso_replica *r)
     r->answered = false;
 }
 
-/* One block of the new base, whose distance from the old one is the direction. */
-static void move_base(iso_replica *r, iso_payload payload, size_t begin, size_t n, float *value)
-{
-    const iso_net *net = r->config.net;
-    float old[ISO_BLOCK];
-    iso_net_publish_range(net, r->base, begin, begin + n, old);
-    for (size_t i = 0; payload == ISO_PAYLOAD_EXACT && i < n; i++) {
-        float now = value[i];
-        value[i] = now - old[i];
-        old[i] = now;
-    }
-    for (size_t i = 0; payload != ISO_PAYLOAD_EXACT && i < n; i++)
-        old[i] += value[i];
-    iso_net_adopt_range(net, old, begin, begin + n, r->base);
-    if (r->direction)
-        iso_net_adopt_range(net, value, begin, begin + n, r->direction);
-}
-
-static void decode_base(iso_replica *r, iso_payload payload, const uint8_t *bytes)
+/* The new base, and how far it is from the old one; *moved gets the differences. */
+static void decode_base(iso_replica *r, iso_payload payload, const uint8_t *bytes, float *moved)
 {
     for (size_t begin = 0; begin < r->parameters; begin += ISO_BLOCK) {
-        float value[ISO_BLOCK];
+        float value[ISO_BLOCK], *base = r->published + begin;
         size_t n = iso_block_values(r->parameters, begin);
         r->kernels->unpack(payload, value, n, bytes + iso_payload_bytes(payload, begin), ISO_DECODED_LIMIT);
-        move_base(r, payload, begin, n, value);
+        for (size_t i = 0; i < n; i++) {
+            float now = payload == ISO_PAYLOAD_EXACT ? value[i] : base[i] + value[i];
+            moved[begin + i] = payload == ISO_PAYLOAD_EXACT ? now - base[i] : value[i];
+            base[i] = now;
+        }
     }
+    iso_net_adopt(r->config.net, r->published, r->base);
     if (r->direction) {
         double square = 0, none = 0;
+        iso_net_adopt(r->config.net, moved, r->direction);
         r->kernels->distance(r->direction, NULL, NULL, r->values, &square, &none);
         r->length = sqrt(square);
     }
 }
 
-static void decode_state(iso_replica *r, uint32_t index, const uint8_t *bytes)
+static void decode_state(iso_replica *r, uint32_t index, const uint8_t *bytes, float *scratch)
 {
     for (size_t begin = 0; begin < r->parameters; begin += ISO_BLOCK) {
         float value[ISO_BLOCK];
         size_t n = iso_block_values(r->parameters, begin);
         r->kernels->unpack(ISO_PAYLOAD_EXACT, value, n, bytes + iso_payload_bytes(ISO_PAYLOAD_EXACT, begin), ISO_DECODED_LIMIT);
-        iso_net_adopt_range(r->config.net, value, begin, begin + n, r->base_state[index]);
+        memcpy(scratch + begin, value, n * sizeof *value);
     }
+    iso_net_adopt(r->config.net, scratch, r->base_state[index]);
 }
 
 /* All is looked at before anything changes. */
@@ -476,10 +458,10 @@ static int take_down(iso_replica *r, iso_payload payload, const void *bytes, siz
         if (status)
             return status;
     }
-    decode_base(r, payload, bytes);
-    for (uint32_t i = 0; i < states; i++)
-        decode_state(r, i, (const uint8_t *)bytes + (i + 1) * array);
     deliver(r);
+    decode_base(r, payload, bytes, r->next_error);
+    for (uint32_t i = 0; i < states; i++)
+        decode_state(r, i, (const uint8_t *)bytes + (i + 1) * array, r->next_error);
     r->moved = true; /* own weights and carried state follow the base */
     return_to_base(r);
     return ISO_OK;

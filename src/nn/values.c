@@ -4,72 +4,52 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "nn/codec.h"
+#include "nn/net.h"
 
-/* From published value v of a part on: where it lies, how far apart the values behind it are, and for how many that holds. Values
- * of one row of a tensor lie at equal distances. */
-static size_t run_of(const iso_layer *l, int part, size_t v, size_t *at, size_t *step)
+/* `rows` rows of weights, at most 16, from or to the first rows of a panel. A whole panel is transposed by tiles. */
+static void move_panel(const iso_kernels *k, size_t rows, size_t row, float *panel, float *published, bool publish)
 {
-    const iso_part *p = &l->part[part];
-    *at = p->offset + v;
-    *step = 1;
-    if (!l->kind->place)
-        return p->count - v;
-    size_t row = p->dim[p->rank - 1], left = row - v % row;
-    *at = p->offset + l->kind->place(l, part, v);
-    if (left > 1)
-        *step = p->offset + l->kind->place(l, part, v + 1) - *at;
-    return left;
+    size_t tiled = rows == ISO_LANES ? row / ISO_LANES * ISO_LANES : 0;
+    if (publish && tiled)
+        k->lanes_to_rows(published, row, panel, tiled);
+    else if (tiled)
+        k->rows_to_lanes(panel, published, row, tiled);
+    for (size_t o = 0; o < rows; o++)
+        for (size_t i = tiled; i < row; i++)
+            if (publish)
+                published[o * row + i] = panel[i * ISO_LANES + o];
+            else
+                panel[i * ISO_LANES + o] = published[o * row + i];
 }
 
-/* Published values [begin, end) of layer l's part that lie in it: from `out` to w, or from w to `out`. */
-static void move_part(const iso_layer *l, int part, size_t begin, size_t end, float *w, float *out, bool publish)
-{
-    const iso_part *p = &l->part[part];
-    size_t from = begin > p->published ? begin : p->published;
-    size_t to = end < p->published + p->count ? end : p->published + p->count;
-    while (from < to) {
-        size_t at, step, n = run_of(l, part, from - p->published, &at, &step);
-        float *inside = w + at, *outside = out + (from - begin);
-        n = n < to - from ? n : to - from;
-        if (step == 1)
-            memcpy(publish ? outside : inside, publish ? inside : outside, n * sizeof *w);
-        else if (publish)
-            for (size_t i = 0; i < n; i++)
-                outside[i] = inside[i * step];
-        else
-            for (size_t i = 0; i < n; i++)
-                inside[i * step] = outside[i];
-        from += n;
-    }
-}
-
-static void move(const iso_net *net, size_t begin, size_t end, float *w, float *out, bool publish)
+static void move(const iso_net *net, float *w, float *published, bool publish)
 {
     for (uint32_t i = 0; i < net->layer_count; i++)
-        for (int part = 0; part < ISO_PARTS; part++)
-            move_part(&net->layer[i], part, begin, end, w, out, publish);
-}
-
-void iso_net_publish_range(const iso_net *net, const float *w, size_t begin, size_t end, float *out)
-{
-    move(net, begin, end, (float *)(uintptr_t)w, out, true);
-}
-
-void iso_net_adopt_range(const iso_net *net, const float *published, size_t begin, size_t end, float *w)
-{
-    move(net, begin, end, w, (float *)(uintptr_t)published, false);
+        for (int part = 0; part < ISO_PARTS; part++) {
+            const iso_layer *l = &net->layer[i];
+            const iso_part *p = &l->part[part];
+            float *inside = w + p->offset, *outside = published + p->published;
+            if (!l->kind->place || p->rank != 2) {
+                memcpy(publish ? outside : inside, publish ? inside : outside, p->count * sizeof *w);
+                continue;
+            }
+            size_t row = p->dim[1], panel = row * ISO_LANES;
+            for (size_t at = 0; at < p->count; at += panel) {
+                size_t left = p->count - at;
+                move_panel(net->kernels, left < panel ? left / row : ISO_LANES, row, inside + at, outside + at, publish);
+            }
+        }
 }
 
 void iso_net_publish(const iso_net *net, const float *w, float *published)
 {
-    iso_net_publish_range(net, w, 0, net->parameters, published);
+    move(net, (float *)(uintptr_t)w, published, true);
 }
 
 void iso_net_adopt(const iso_net *net, const float *published, float *w)
 {
     memset(w, 0, net->values * sizeof *w);
-    iso_net_adopt_range(net, published, 0, net->parameters, w);
+    move(net, w, (float *)(uintptr_t)published, false);
 }
 
 static size_t place(const iso_layer *l, int part, size_t i)
