@@ -3,7 +3,7 @@
 """The project's figures. Each comparison interleaves its sides in one run on the same cores and writes medians, extremes and ratios to
 bench/results/NAME.md, with the command, the processor and the compilers.
 
-    bench/run.py [--repeat N] [--python PYTHON-WITH-TORCH] speed|compilers|workers|sums|memory|accuracy|kernels|all
+    bench/run.py [--repeat N] [--python PYTHON-WITH-TORCH] speed|compilers|workers|sums|memory|accuracy|kernels|narrow|codec|all
 
 PyTorch comes into an environment of its own below build-bench unless --python names an interpreter that has it. Standard library only.
 """
@@ -213,7 +213,24 @@ def kernels(a):
                                                *(f"```\n{t}```\n" for t in tables)], a)
 
 
-WHAT = {f.__name__: f for f in (speed, compilers, workers, sums, memory, accuracy, kernels)}
+def narrow(a):
+    """Local steps of few samples beside steps of 16, one core: bench/narrow."""
+    folder, lines = build("gcc", "bench_narrow"), ["An optimiser step after every b samples of LeNet-5, 28x28; median of interleaved rounds.",
+                                                   ""]
+    for isa in ("avx512", "avx2"):
+        p = subprocess.run([folder / "bench_narrow", isa, str(3 * a.repeat)], capture_output=True, text=True)
+        lines += [f"**{isa}**", "", p.stdout] if p.returncode == 0 else [f"{isa}: {p.stderr.strip()}", ""]
+    write("narrow", "Steps of few samples", lines, a)
+
+
+def codec(a):
+    """Payloads, replicas and merges, one core: bench/codec."""
+    table = call(build("gcc", "bench_codec") / "bench_codec", 20 * a.repeat + 1)
+    write("codec", "Payloads", ["An answer is the difference of a node's weights; a round of local steps is one encode, one apply and, at "
+                                "the coordinator, a take a node and one merge.", "", f"```\n{table}```"], a)
+
+
+WHAT = {f.__name__: f for f in (speed, compilers, workers, sums, memory, accuracy, kernels, narrow, codec)}
 
 
 def main():

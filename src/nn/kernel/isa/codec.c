@@ -65,7 +65,7 @@ static bool look(const float *value, size_t n, float limit, float *largest)
     for (size_t i = 0; i < up16(n); i += VL) {
         vf x = v_load(value + i);
         top = v_max(v_abs(x), top);
-        wrong = v_fma(x, v_zero(), wrong);
+        wrong = v_add(v_sub(x, x), wrong);
     }
     return lanes_below(top, wrong, limit, largest);
 }
@@ -76,7 +76,7 @@ static bool add_error(float *value, const float *error, size_t n, float *largest
     for (size_t i = 0; i < up16(n); i += VL) {
         vf x = v_flush(v_add(v_load(value + i), v_load(error + i)));
         top = v_max(v_abs(x), top);
-        wrong = v_fma(x, v_zero(), wrong);
+        wrong = v_add(v_sub(x, x), wrong);
         v_store(value + i, x);
     }
     return lanes_below(top, wrong, LARGEST, largest);
