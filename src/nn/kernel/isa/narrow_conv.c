@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Convolutions of few samples, forward and backward, lane = filter (backward to the input: channel). Weights are packed into panels
- * [outputs/16][taps][16]; a tile is 8 pixels by some registers of outputs, a pixel's values broadcast. Pixels come in fours that
- * lie in one row; two fours make a tile, or the two rows of two pooling windows.
+ * [outputs/16][taps][16]; a tile is 8 pixels by some registers of outputs, a pixel's values broadcast. Pixels come in pairs that
+ * lie in one row; four pairs make a tile, from anywhere, or two pairs a pooling window and two windows a tile.
  */
 #include "nn/kernel/isa/isa.h"
 #include "nn/kernel/isa/narrow_pack.h"
@@ -9,34 +9,34 @@
 #include "nn/kernel/isa/repeat.h"
 #include "nn/kernel/scratch.h"
 
-#if defined ISO_ISA_avx2
-#define COLUMNS 1
-#else
+#if defined ISO_ISA_avx512
 #define COLUMNS 2
+#else
+#define COLUMNS 1
 #endif
 #define TAPS 8 /* of a tile of weight gradients */
 
 typedef struct narrow_sum {
     size_t n;
     const int32_t *at;      /* [n] offsets of the taps from a pixel's own place */
-    const float *x[2];      /* the first pixel of each four */
-    size_t o[3];            /* where the other three lie behind it */
+    const float *x[4];      /* the first pixel of each pair */
+    size_t o;               /* where the other one lies behind it */
     const float *w[2], *start[2];
     size_t keep[2];         /* outputs in each register */
     float *to[8];           /* pooled: to[0], to[1], the second NULL when there is one window */
     uint8_t *arg[2];
     bool relu;
-    uint32_t have;          /* fours gathered for the next tile */
+    uint32_t have;          /* pairs gathered for the next tile */
 } narrow_sum;
 
 #define ISO_X_AT_0 p0[0]
-#define ISO_X_AT_1 p0[o1]
-#define ISO_X_AT_2 p0[o2]
-#define ISO_X_AT_3 p0[o3]
-#define ISO_X_AT_4 p1[0]
-#define ISO_X_AT_5 p1[o1]
-#define ISO_X_AT_6 p1[o2]
-#define ISO_X_AT_7 p1[o3]
+#define ISO_X_AT_1 p0[o]
+#define ISO_X_AT_2 p1[0]
+#define ISO_X_AT_3 p1[o]
+#define ISO_X_AT_4 p2[0]
+#define ISO_X_AT_5 p2[o]
+#define ISO_X_AT_6 p3[0]
+#define ISO_X_AT_7 p3[o]
 #define ISO_X_START(v, m) vf c##m##_##v = v_load(s->start[v]);
 #define ISO_X_POINTER(v, x_) const float *w##v = s->w[v];
 #define ISO_X_LOAD(v, x_) vf col##v = v_load(w##v); w##v += 16;
@@ -47,18 +47,19 @@ typedef struct narrow_sum {
 #define ISO_X_ROW_STORE(m, N) ISO_COLUMNS_##N(ISO_X_STORE, m)
 #define ISO_X_POOL(v, x_) \
     if (s->to[1] != NULL) \
-        pool_window(c2_##v, c3_##v, c6_##v, c7_##v, s->to[1] + (v) * VL, s->arg[1] + (v) * VL, s->keep[v]); \
-    pool_window(c0_##v, c1_##v, c4_##v, c5_##v, s->to[0] + (v) * VL, s->arg[0] + (v) * VL, s->keep[v]);
+        pool_window(c4_##v, c5_##v, c6_##v, c7_##v, s->to[1] + (v) * VL, s->arg[1] + (v) * VL, s->keep[v]); \
+    pool_window(c0_##v, c1_##v, c2_##v, c3_##v, s->to[0] + (v) * VL, s->arg[0] + (v) * VL, s->keep[v]);
 
 #define ISO_X_LOOP(N) \
     ISO_ROWS_8(ISO_X_ROW_START, N) \
     { \
-        const float *x0 = s->x[0], *x1 = s->x[1]; \
-        const size_t o1 = s->o[0], o2 = s->o[1], o3 = s->o[2], n = s->n; \
+        const float *x0 = s->x[0], *x1 = s->x[1], *x2 = s->x[2], *x3 = s->x[3]; \
+        const size_t o = s->o, n = s->n; \
         const int32_t *at = s->at; \
         ISO_COLUMNS_##N(ISO_X_POINTER, ~) \
         for (size_t k = 0; k < n; k++) { \
-            const float *p0 = x0 + at[k], *p1 = x1 + at[k]; \
+            const ptrdiff_t tap = at[k]; \
+            const float *p0 = x0 + tap, *p1 = x1 + tap, *p2 = x2 + tap, *p3 = x3 + tap; \
             ISO_COLUMNS_##N(ISO_X_LOAD, ~) \
             ISO_ROWS_8(ISO_X_ROW_FMA, N) \
         } \
@@ -115,36 +116,33 @@ static void set_registers(narrow_sum *s, size_t first, size_t count, size_t outp
     }
 }
 
-/* ---- pixels in fours ---------------------------------------------------------------------------------------------------------- */
+/* ---- pixels in pairs ---------------------------------------------------------------------------------------------------------- */
 
-/* Offsets inside a four; where a row has fewer pixels the last one is taken again. */
-static void set_offsets(narrow_sum *s, size_t columns, size_t step)
+/* Runs a tile that is not full with its first pair again. */
+static void flush_pairs(narrow_sum *s, size_t registers)
 {
-    for (size_t i = 1; i < 4; i++)
-        s->o[i - 1] = (i < columns ? i : columns - 1) * step;
-}
-
-static void flush_fours(narrow_sum *s, size_t registers)
-{
-    if (s->have == 1) {
-        s->x[1] = s->x[0];
-        memcpy(s->to + 4, s->to, 4 * sizeof s->to[0]);
+    if (s->have == 0)
+        return;
+    for (uint32_t i = s->have; i < 4; i++) {
+        s->x[i] = s->x[0];
+        s->to[2 * i] = s->to[0];
+        s->to[2 * i + 1] = s->to[1];
     }
-    if (s->have != 0)
-        store_tiles[registers - 1](s);
+    store_tiles[registers - 1](s);
     s->have = 0;
 }
 
-/* One row of `columns` pixels, x_step and to_step apart. The last four overlaps the one before. */
-static void row_of_fours(narrow_sum *s, size_t registers, const float *x, size_t x_step, float *to, size_t to_step, size_t columns)
+/* One row of `columns` pixels, x_step and to_step apart. The last pair overlaps the one before; a single pixel is a pair with itself. */
+static void row_of_pairs(narrow_sum *s, size_t registers, const float *x, size_t x_step, float *to, size_t to_step, size_t columns)
 {
-    for (size_t j = 0; j < columns; j += 4) {
-        size_t first = j + 4 <= columns ? j : columns < 4 ? 0 : columns - 4;
+    s->o = columns == 1 ? 0 : x_step;
+    for (size_t j = 0; j < columns; j += 2) {
+        size_t first = j + 2 <= columns || columns == 1 ? j : columns - 2;
         s->x[s->have] = x + first * x_step;
-        for (size_t i = 0; i < 4; i++)
-            s->to[4 * s->have + i] = to + (first + (i < columns ? i : columns - 1)) * to_step;
-        if (++s->have == 2)
-            flush_fours(s, registers);
+        s->to[2 * s->have] = to + first * to_step;
+        s->to[2 * s->have + 1] = columns == 1 ? to : to + (first + 1) * to_step;
+        if (++s->have == 4)
+            flush_pairs(s, registers);
     }
 }
 
@@ -153,19 +151,26 @@ static void row_of_fours(narrow_sum *s, size_t registers, const float *x, size_t
 static void pool_pixels(const iso_conv *c, narrow_sum *s, size_t registers, float *y, uint8_t *arg, const float *x, size_t width)
 {
     size_t rows = c->out_rows / 2, columns = c->out_columns / 2, step = (size_t)c->stride * c->channels;
-    size_t arg_step = iso_round16(c->filters);
-    set_offsets(s, columns == 1 ? 2 : 4, step);
+    uint32_t have = 0;
+    s->o = step;
     for (size_t i = 0; i < rows; i++) {
-        for (size_t j = 0; j < columns; j += 2) {
-            size_t first = j + 2 <= columns || columns == 1 ? j : columns - 2, pixel = i * columns + first;
-            s->x[0] = x + 2 * i * c->stride * width + 2 * first * step;
-            s->x[1] = s->x[0] + c->stride * width;
-            s->to[0] = y + pixel * c->filters;
-            s->to[1] = columns == 1 ? NULL : s->to[0] + c->filters;
-            s->arg[0] = arg + pixel * arg_step;
-            s->arg[1] = s->arg[0] + arg_step;
-            pool_tiles[registers - 1](s);
+        for (size_t j = 0; j < columns; j++) {
+            const float *upper = x + 2 * (i * c->stride * width + j * step);
+            s->x[2 * have] = upper;
+            s->x[2 * have + 1] = upper + c->stride * width;
+            s->to[have] = y + (i * columns + j) * c->filters;
+            s->arg[have] = arg + (i * columns + j) * iso_round16(c->filters);
+            if (++have == 2) {
+                pool_tiles[registers - 1](s);
+                have = 0;
+            }
         }
+    }
+    if (have != 0) {
+        s->x[2] = s->x[0];
+        s->x[3] = s->x[1];
+        s->to[1] = NULL;
+        pool_tiles[registers - 1](s);
     }
 }
 
@@ -199,11 +204,10 @@ void ISO_K(narrow_conv_forward)(const iso_conv *c, uint32_t n, float *y, uint8_t
                 pool_pixels(c, &s, count, to, arg + i * iso_narrow_conv_arg(c) + first * VL, from, width);
                 continue;
             }
-            set_offsets(&s, c->out_columns, step);
             for (size_t row = 0; row < c->out_rows; row++)
-                row_of_fours(&s, count, from + row * c->stride * width, step, to + row * c->out_columns * c->filters, c->filters,
+                row_of_pairs(&s, count, from + row * c->stride * width, step, to + row * c->out_columns * c->filters, c->filters,
                              c->out_columns);
-            flush_fours(&s, count);
+            flush_pairs(&s, count);
         }
     }
 }
@@ -255,16 +259,15 @@ static void data_phase(const iso_conv *c, const iso_narrow_conv_places *at, uint
         return;
     size_t columns = (c->columns - 1 - first_column) / stride + 1;
     narrow_sum s = {.n = taps, .at = at->taps};
-    set_offsets(&s, columns, filters);
     for (size_t first = 0; first < total; first += COLUMNS) {
         size_t count = total - first < COLUMNS ? total - first : COLUMNS;
         set_registers(&s, first, count, c->channels, taps, at->packed, NULL);
         for (size_t row = first_row; row < c->rows; row += stride) {
             size_t line = at->top + (row + c->pad_rows) / stride, column = at->left + (first_column + c->pad_columns) / stride;
-            row_of_fours(&s, count, at->padded + (line * at->width + column) * filters, filters,
+            row_of_pairs(&s, count, at->padded + (line * at->width + column) * filters, filters,
                          dx + (row * c->columns + first_column) * c->channels + first * VL, stride * c->channels, columns);
         }
-        flush_fours(&s, count);
+        flush_pairs(&s, count);
     }
 }
 

@@ -114,21 +114,30 @@ void ISO_K(narrow_dense_data)(const iso_dense *d, uint32_t n, float *dx, const f
 
 /* ---- the weights' step ----------------------------------------------------------------------------------------------------------- */
 
-/* n and kind are constants of the call where they can be; power: of step_power. */
-ISO_INLINE void step_panels(const iso_dense *l, const iso_step *step, iso_optimizer_kind kind, bool momentum, uint32_t n, bool power,
-                            const float *x, const float *dy, float *w, float *const *state, step_seen *seen)
+typedef struct step_call {
+    const iso_dense *l;
+    const iso_step *s;
+    const float *x, *dy;
+    float *w, *v0, *v1;       /* v0, v1: state, NULL where the optimiser has none */
+    uint32_t n;
+} step_call;
+
+/* n, kind and power are constants of the call where they can be; power: of step_power. */
+ISO_INLINE void step_panels(const step_call *call, iso_optimizer_kind kind, bool momentum, uint32_t n, bool power, step_seen *seen)
 {
-    const iso_step s = *step;
-    const size_t x_row = iso_narrow_row(l->in), dy_row = iso_narrow_row(l->out);
+    const iso_step s = *call->s;
+    const size_t in = call->l->in, out = call->l->out, x_row = iso_narrow_row(in), dy_row = iso_narrow_row(out);
+    const float *restrict x = call->x, *restrict dy = call->dy;
+    float *restrict w = call->w, *restrict v0 = call->v0, *restrict v1 = call->v1;
     step_seen so_far = *seen;
     size_t at = 0;
-    for (size_t output = 0; output < l->out; output += 16) {
-        for (size_t input = 0; input < l->in; input++) {
+    for (size_t output = 0; output < out; output += 16) {
+        for (size_t input = 0; input < in; input++) {
             for (size_t part = 0; part < 16; part += VL, at += VL) {
                 vf g = v_mul(v_set(x[input]), v_load(dy + output + part));
                 for (uint32_t i = 1; i < n; i++)
                     g = v_fma(v_set(x[i * x_row + input]), v_load(dy + i * dy_row + output + part), g);
-                step_gradient(&s, kind, w + at, momentum ? state[0] + at : NULL, kind == ISO_ADAM ? state[1] + at : NULL,
+                step_gradient(&s, kind, w + at, momentum ? v0 + at : NULL, kind == ISO_ADAM ? v1 + at : NULL,
                               grid_mean(g, power, s.scale), &so_far);
             }
         }
@@ -136,26 +145,37 @@ ISO_INLINE void step_panels(const iso_dense *l, const iso_step *step, iso_optimi
     *seen = so_far;
 }
 
-#define ISO_STEP_KIND(KIND, MOMENTUM) \
-    if (n == 1) \
-        step_panels(d, s, KIND, MOMENTUM, 1, true, x, dy, w, state, &seen); \
-    else if (n == 4) \
-        step_panels(d, s, KIND, MOMENTUM, 4, true, x, dy, w, state, &seen); \
-    else \
-        step_panels(d, s, KIND, MOMENTUM, n, false, x, dy, w, state, &seen);
+#define ISO_DEFINE_STEP(NAME, KIND, MOMENTUM) \
+    static void step_##NAME(const step_call *call, step_seen *seen) \
+    { \
+        if (call->n == 1) \
+            step_panels(call, KIND, MOMENTUM, 1, true, seen); \
+        else if (call->n == 4) \
+            step_panels(call, KIND, MOMENTUM, 4, true, seen); \
+        else if (step_power(call->s)) \
+            step_panels(call, KIND, MOMENTUM, call->n, true, seen); \
+        else \
+            step_panels(call, KIND, MOMENTUM, call->n, false, seen); \
+    }
+ISO_DEFINE_STEP(plain, ISO_SGD, false)
+ISO_DEFINE_STEP(momentum, ISO_SGD, true)
+ISO_DEFINE_STEP(nesterov, ISO_NESTEROV, true)
+ISO_DEFINE_STEP(adam, ISO_ADAM, true)
 
 bool ISO_K(narrow_dense_step)(const iso_dense *d, const iso_step *s, uint32_t n, const float *x, const float *dy, float *w,
                               float *const *state)
 {
     step_seen seen = step_seen_none();
+    step_call call = {.l = d, .s = s, .x = x, .dy = dy, .w = w, .n = n};
     if (s->kind == ISO_ADAM) {
-        ISO_STEP_KIND(ISO_ADAM, true)
+        call.v0 = state[0];
+        call.v1 = state[1];
+        step_adam(&call, &seen);
     } else if (s->momentum == 0.0f) {
-        ISO_STEP_KIND(ISO_SGD, false)
-    } else if (s->kind == ISO_NESTEROV) {
-        ISO_STEP_KIND(ISO_NESTEROV, true)
+        step_plain(&call, &seen);
     } else {
-        ISO_STEP_KIND(ISO_SGD, true)
+        call.v0 = state[0];
+        (s->kind == ISO_NESTEROV ? step_nesterov : step_momentum)(&call, &seen);
     }
     return step_good(s, seen);
 }
@@ -166,9 +186,10 @@ bool ISO_K(narrow_step)(const iso_step *s, size_t count, float *w, float *const 
 {
     const iso_step numbers = *s;
     step_seen seen = step_seen_none();
+    const bool power = step_power(s);
 #define ISO_STEPS(KIND, STATE0, STATE1) \
     for (size_t i = 0; i < count; i += VL) \
-        step_gradient(&numbers, KIND, w + i, STATE0, STATE1, grid_mean(v_load(g + i), false, numbers.scale), &seen);
+        step_gradient(&numbers, KIND, w + i, STATE0, STATE1, grid_mean(v_load(g + i), power, numbers.scale), &seen);
     if (s->kind == ISO_ADAM) {
         ISO_STEPS(ISO_ADAM, state[0] + i, state[1] + i)
     } else if (s->momentum == 0.0f) {
