@@ -10,22 +10,6 @@
 
 __extension__ typedef unsigned __int128 u128;
 
-const char *iso_parse_text(iso_parse result)
-{
-    switch (result) {
-    case ISO_PARSE_OK:
-        return "is a number";
-    case ISO_PARSE_EMPTY:
-        return "is empty";
-    case ISO_PARSE_NOT_NUMBER:
-        return "is not a number";
-    case ISO_PARSE_TRAILING:
-        return "has something behind the number";
-    default:
-        return "is out of range";
-    }
-}
-
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';

@@ -16,9 +16,6 @@ typedef enum iso_parse {
     ISO_PARSE_RANGE     /* does not fit the type or the given bounds */
 } iso_parse;
 
-/* What is wrong, for a message: "is empty", "is not a number", ... */
-const char *iso_parse_text(iso_parse result);
-
 /* [+-] digits [. digits] [e [+-] digits], at least one digit in the mantissa. Overflow is ISO_PARSE_RANGE; a value too
  * small becomes a denormal or 0. *out is written on ISO_PARSE_OK only. */
 iso_parse iso_parse_double(const char *text, size_t length, double *out);

@@ -15,7 +15,7 @@ static double parsed(const char *text)
     double value = -12345;
     iso_parse result = iso_parse_double(text, strlen(text), &value);
     if (result != ISO_PARSE_OK)
-        fail_msg("'%s' %s", text, iso_parse_text(result));
+        fail_msg("'%s': result %d", text, result);
     return value;
 }
 
