@@ -39,10 +39,9 @@ double iso_ln(double x)
      * out of the leading term: ln m = f - s (f - 2 s^2/3 - ...) */
     double f = m - 1, s = f / (2 + f), z = s * s, series = 1.0 / 23;
     for (int n = 21; n >= 3; n -= 2)
-        series = fma(series, z, 1.0 / n);
+        series = series * z + 1.0 / n;
     series *= 2 * z;
-    double low = fma(k, ln2_low, s * series), rest = fma(-s, f, low);
-    return fma(k, ln2_high, 0) + (f + rest);
+    return k * ln2_high + (f + (k * ln2_low + s * series - s * f));
 }
 
 /* 1 / n! for n = 14 .. 2; the next term of e^r is below 2^-60 for |r| <= ln 2 / 2. */
@@ -57,8 +56,8 @@ double iso_exp(double x)
     x = x > 700 ? 700 : x < -700 ? -700 : x;
     double scaled = x * 0x1.71547652b82fep0;
     int k = (int)(scaled + (scaled < 0 ? -0.5 : 0.5));
-    double r = fma(-k, ln2_low, fma(-k, ln2_high, x)), sum = inverse_factorial[0];
+    double r = x - k * ln2_high - k * ln2_low, sum = inverse_factorial[0];
     for (unsigned n = 1; n < sizeof inverse_factorial / sizeof *inverse_factorial; n++)
-        sum = fma(r, sum, inverse_factorial[n]);
-    return (1 + fma(r * r, sum, r)) * of_bits((uint64_t)(k + 1023) << 52);
+        sum = sum * r + inverse_factorial[n];
+    return (1 + (r * r * sum + r)) * of_bits((uint64_t)(k + 1023) << 52);
 }
