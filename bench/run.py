@@ -215,8 +215,8 @@ def kernels(a):
 
 def narrow(a):
     """Local steps of few samples beside steps of 16, one core: bench/narrow."""
-    folder, lines = build("gcc", "bench_narrow"), ["An optimiser step after every b samples of LeNet-5, 28x28; median of interleaved rounds.",
-                                                   ""]
+    folder = build("gcc", "bench_narrow")
+    lines = ["An optimiser step after every b samples of LeNet-5, 28x28; median of interleaved rounds.", ""]
     for isa in ("avx512", "avx2"):
         p = subprocess.run([folder / "bench_narrow", isa, str(3 * a.repeat)], capture_output=True, text=True)
         lines += [f"**{isa}**", "", p.stdout] if p.returncode == 0 else [f"{isa}: {p.stderr.strip()}", ""]
