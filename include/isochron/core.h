@@ -338,7 +338,8 @@ typedef enum iso_event_kind {
     ISO_EVENT_PEER_LOST,                 /* C: this node's thread or connection is gone; N: the coordinator's */
     ISO_EVENT_CHECKPOINT_WANTED,         /* C: as soon as there is a round border to save */
     ISO_EVENT_STOP,                      /* C: abandon the round in flight, save the border, DONE; N: leave, DONE */
-    ISO_EVENT_PULSE                      /* N: a running LOCAL order has made another monitor_every steps */
+    ISO_EVENT_PULSE,                     /* N: a running LOCAL order has made another monitor_every steps */
+    ISO_EVENT_DRIFTED                    /* N: its weights are not those of their round: check sums differ */
 } iso_event_kind;
 
 typedef struct iso_event {
@@ -420,7 +421,8 @@ typedef struct iso_epoch_result {
     X(BAD_TOTALS, "bad_totals") /* a node's count of samples is not that of its leases: reset */     \
     X(EPOCH, "epoch")           /* an epoch begins */                                                \
     X(COUNTED, "counted")       /* audit: units of the round that count, by this node */             \
-    X(RESUMED, "resumed")       /* the run goes on from a saved state */
+    X(RESUMED, "resumed")       /* the run goes on from a saved state */                             \
+    X(DRIFTED, "drifted")       /* a node's weights were not those of the round; it gets them anew */
 
 typedef enum iso_record_kind {
 #define ISO_RECORD_ENUM(name, text) ISO_RECORD_##name,

@@ -12,7 +12,8 @@ enum {
     WORK_BYTES = 40,
     ANSWER_BYTES = 60,
     COLLECT_BYTES = 16,
-    PULSE_BYTES = 32
+    PULSE_BYTES = 32,
+    NEED_BYTES = 4
 };
 
 _Static_assert(WORK_BYTES + 8 * ISO_RANGES_MAX <= ISO_BODY_MAX, "the largest body fits");
@@ -250,4 +251,18 @@ bool iso_body_get_pulse(const iso_frame *f, body_pulse *b)
     b->figures.dot = iso_read_f64(&r);
     /* false for NaN too */
     return b->figures.norm2 >= 0 && b->figures.norm2 < 1e30 && b->figures.dot > -1e30 && b->figures.dot < 1e30;
+}
+
+void iso_body_put_need(iso_frame *f, const body_need *b)
+{
+    iso_store_u32(f->body, b->drifted);
+    f->body_bytes = NEED_BYTES;
+}
+
+bool iso_body_get_need(const iso_frame *f, body_need *b)
+{
+    if (f->body_bytes != NEED_BYTES || iso_load_u32(f->body) > 1)
+        return false;
+    b->drifted = iso_load_u32(f->body) != 0;
+    return true;
 }

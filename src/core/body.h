@@ -57,6 +57,10 @@ typedef struct body_pulse {
     iso_figures figures;
 } body_pulse;
 
+typedef struct body_need {
+    bool drifted;         /* its weights are wrong: it joins again */
+} body_need;
+
 void iso_body_put_hello(iso_frame *f, const body_hello *b);
 void iso_body_put_welcome(iso_frame *f, const body_welcome *b);
 void iso_body_put_refuse(iso_frame *f, const body_refuse *b);
@@ -65,6 +69,7 @@ void iso_body_put_work(iso_frame *f, const body_work *b);
 void iso_body_put_answer(iso_frame *f, const body_answer *b);
 void iso_body_put_collect(iso_frame *f, const body_collect *b);
 void iso_body_put_pulse(iso_frame *f, const body_pulse *b);
+void iso_body_put_need(iso_frame *f, const body_need *b);
 
 /* false: the body is not one. */
 bool iso_body_get_hello(const iso_frame *f, body_hello *b);
@@ -75,6 +80,7 @@ bool iso_body_get_work(const iso_frame *f, body_work *b);
 bool iso_body_get_answer(const iso_frame *f, body_answer *b);
 bool iso_body_get_collect(const iso_frame *f, body_collect *b);
 bool iso_body_get_pulse(const iso_frame *f, body_pulse *b);
+bool iso_body_get_need(const iso_frame *f, body_need *b);
 
 /* Passes in the order they come: 0 is before the first. */
 static inline uint64_t pass_key(uint64_t round, iso_purpose_of_pass purpose)

@@ -191,6 +191,26 @@ static void stale(iso_coordinator *c, const iso_frame *f)
     iso_member_reset(c, f->from, &(body_reset){.incarnation = f->incarnation, .session = f->session});
 }
 
+/* While an update runs there are no weights to send; they follow at the border, or it asks again. */
+static void on_need(iso_coordinator *c, const iso_frame *f)
+{
+    body_need b;
+    if (!iso_body_get_need(f, &b)) {
+        iso_emit_record(c, ISO_RECORD_BAD_FRAME, f->from)->reason = f->kind;
+        return;
+    }
+    if (b.drifted) { /* it joins again */
+        iso_emit_record(c, ISO_RECORD_DRIFTED, f->from);
+        return;
+    }
+    if (c->config.shared_weights || c->phase == ISO_PHASE_UPDATE)
+        return;
+    if (c->plan.free && c->purpose == ISO_PASS_TRAIN && c->phase == ISO_PHASE_WORK)
+        iso_free_need(c, f->from);
+    else
+        iso_member_weights(c, f->from);
+}
+
 static void on_member_frame(iso_coordinator *c, const iso_frame *f)
 {
     switch (f->kind) {
@@ -198,13 +218,8 @@ static void on_member_frame(iso_coordinator *c, const iso_frame *f)
     case ISO_FRAME_SUM:
         iso_lease_answer(c, f);
         return;
-    case ISO_FRAME_NEED: /* while an update runs there are no weights to send; they follow at the border */
-        if (c->config.shared_weights || c->phase == ISO_PHASE_UPDATE)
-            return;
-        if (c->plan.free && c->purpose == ISO_PASS_TRAIN && c->phase == ISO_PHASE_WORK)
-            iso_free_need(c, f->from);
-        else
-            iso_member_weights(c, f->from);
+    case ISO_FRAME_NEED:
+        on_need(c, f);
         return;
     case ISO_FRAME_HEARTBEAT:
         return;
@@ -298,6 +313,7 @@ static void dispatch(iso_coordinator *c, const iso_event *ev)
         iso_course_stop(c);
         return;
     case ISO_EVENT_PULSE: /* a worker's: refused above */
+    case ISO_EVENT_DRIFTED:
         return;
     }
 }
@@ -371,9 +387,9 @@ bool iso_coordinator_node(const iso_coordinator *c, uint32_t id, iso_node_info *
     out->idle = present > n->busy ? present - n->busy : 0;
     uint64_t finished = c->round > 0 ? pass_key(c->round - 1, ISO_PASS_TRAIN) : 0;
     if (c->plan.free) {
-        bool last = c->sum_count == 1 && c->sums[0] == id;
-        out->round_samples = last ? c->pass_totals.samples : 0;
-        out->round_busy = last ? c->pass_totals.busy : 0;
+        bool last = c->round > 0 && c->applied == id;
+        out->round_samples = last ? c->applied_totals.samples : 0;
+        out->round_busy = last ? c->applied_totals.busy : 0;
     } else if (n->key == finished && finished != 0) {
         out->round_samples = n->counted.samples;
         out->round_busy = n->counted.busy;

@@ -185,6 +185,11 @@ static bool has_weights_of(const iso_worker *w, uint64_t round)
            (w->has_weights && w->weights_round == round && w->weights_incarnation == w->incarnation);
 }
 
+static void send_need(iso_worker *w, bool drifted)
+{
+    iso_body_put_need(emit_frame(w, ISO_FRAME_NEED), &(body_need){.drifted = drifted});
+}
+
 /* Makes received weights current, and starts the first lease that waits, unless something runs or its weights are not
  * here. */
 static void start_next(iso_worker *w)
@@ -201,7 +206,7 @@ static void start_next(iso_worker *w)
         return;
     if (!has_weights_of(w, w->round)) {
         if (w->missed)
-            emit_frame(w, ISO_FRAME_NEED);
+            send_need(w, false);
         w->missed = false;
         arm(w, w->config.resend);
         return;
@@ -271,6 +276,16 @@ static void on_order_done(iso_worker *w, const iso_event *ev)
         retire_first(w, w->cut && ev->units < units ? ev->units : units);
     }
     start_next(w);
+}
+
+/* Nothing that was made with wrong weights may count: it says so and joins again, so that its leases go to whoever is right. */
+static void on_drifted(iso_worker *w)
+{
+    if (w->phase != ISO_WORKER_READY || w->config.shared_weights)
+        return;
+    send_need(w, true);
+    w->has_weights = w->adopting = w->applying = false;
+    join_again(w, w->life + 1);
 }
 
 static void on_pulse(iso_worker *w, const iso_event *ev)
@@ -489,7 +504,7 @@ static void on_timer(iso_worker *w)
         return;
     bool lacking = !w->running && w->held > 0;
     if (lacking) {
-        emit_frame(w, ISO_FRAME_NEED);
+        send_need(w, false);
         arm(w, w->config.resend);
     }
     if (w->config.heartbeat > 0) {
@@ -534,6 +549,9 @@ static void dispatch(iso_worker *w, const iso_event *ev)
     case ISO_EVENT_PULSE:
         on_pulse(w, ev);
         return;
+    case ISO_EVENT_DRIFTED:
+        on_drifted(w);
+        return;
     case ISO_EVENT_CHECKPOINT_WANTED:
         return;
     }
@@ -542,7 +560,7 @@ static void dispatch(iso_worker *w, const iso_event *ev)
 int iso_worker_step(iso_worker *w, const iso_event *event, iso_effects *effects)
 {
     effects->count = 0;
-    if ((int)event->kind < ISO_EVENT_START || event->kind > ISO_EVENT_PULSE ||
+    if ((int)event->kind < ISO_EVENT_START || event->kind > ISO_EVENT_DRIFTED ||
         event->kind == ISO_EVENT_CHECKPOINT_WANTED || (event->kind == ISO_EVENT_FRAME && !event->frame) ||
         effects->capacity < ISO_WORKER_EFFECTS_MAX)
         return ISO_E_ARGUMENT;

@@ -21,7 +21,7 @@
 
 enum { NODES = 5, EVENTS = 65536, SAMPLES = 1000, UNIT = 16, UNITS = 63, EPOCHS = 2, STATE = 8192 };
 
-typedef enum kind { FRAME, COMPUTED, UPDATED, TIMER, JOIN, RESTART, PULSE } kind;
+typedef enum kind { FRAME, COMPUTED, UPDATED, TIMER, FLIP, JOIN, RESTART, PULSE } kind;
 
 typedef struct event {
     int64_t at;
@@ -44,13 +44,14 @@ typedef struct node {
     double ns_per_sample;
     uint8_t made[UNITS]; /* of its last order */
     uint64_t weights;    /* rounds */
+    bool flipped;        /* they are wrong: what is computed with them must not count */
 } node;
 
 typedef struct world {
     iso_core_config config;
     uint64_t seed;
     iso_rng rng;
-    uint32_t loss, duplicate, death; /* in 1000 */
+    uint32_t loss, duplicate, death, flip; /* in 1000 */
     int64_t now;
     uint64_t sequence;
     event *queue;
@@ -68,7 +69,7 @@ typedef struct world {
     uint8_t saved_counted[EPOCHS][UNITS];
     uint8_t counted[EPOCHS][UNITS];
     uint64_t round, saved_round, rounds_seen, cuts, pulses, staleness;
-    uint32_t restarts, deaths;
+    uint32_t restarts, deaths, flips, drifts;
     bool over;
     char wrong[200];
 } world;
@@ -187,6 +188,11 @@ static void worker_effects(world *w, uint32_t id)
             if (f->kind == ISO_EFFECT_APPLY && n->weights + 1 != f->round)
                 wrong(w, "node %u adds a difference of round %" PRIu64 " to weights %" PRIu64, id, f->round, n->weights);
             n->weights = f->round;
+            n->flipped = (f->kind == ISO_EFFECT_APPLY && n->flipped) || iso_rng_chance(&w->rng, w->flip, 1000);
+            if (n->flipped) {
+                w->flips++;
+                push(w, (event){.at = w->now, .kind = FLIP, .who = id, .generation = n->generation});
+            }
             break;
         case ISO_EFFECT_WAKE:
             push(w, (event){.at = f->at, .kind = TIMER, .who = id, .generation = n->generation});
@@ -214,6 +220,7 @@ static void start_node(world *w, uint32_t id)
     n->computing = false;
     n->generation++;
     n->weights = UINT64_MAX;
+    n->flipped = false;
     n->worker = iso_worker_init(&(iso_worker_config){.node = id, .life = ++n->life, .samples = SAMPLES, .test = 50,
                                                      .seed = 1, .resend = 5000000, .heartbeat = 20000000}, n->memory);
     worker_step(w, id, (iso_event){.kind = ISO_EVENT_START});
@@ -318,6 +325,7 @@ static void coordinator_step(world *w, iso_event ev, const uint8_t *made)
         case ISO_EFFECT_LOG:
             if (f->record.kind == ISO_RECORD_COUNTED)
                 counted(w, &f->record);
+            w->drifts += f->record.kind == ISO_RECORD_DRIFTED;
             break;
         case ISO_EFFECT_DONE:
             w->over = true;
@@ -379,6 +387,10 @@ static void happen(world *w, event *e)
         else if (n && n->up && e->generation == n->generation)
             worker_step(w, e->who, (iso_event){.kind = ISO_EVENT_TIMER});
         break;
+    case FLIP:
+        if (n->up && e->generation == n->generation)
+            worker_step(w, e->who, (iso_event){.kind = ISO_EVENT_DRIFTED});
+        break;
     case JOIN:
         start_node(w, e->who);
         break;
@@ -416,6 +428,7 @@ static void run(world *w, const char *policy, uint64_t seed, bool disaster)
         w->loss = iso_rng_below32(&w->rng, 60);
         w->duplicate = iso_rng_below32(&w->rng, 60);
         w->death = iso_rng_below32(&w->rng, 60);
+        w->flip = iso_rng_below32(&w->rng, 20);
     }
     w->queue = malloc(EVENTS * sizeof *w->queue);
     w->memory = aligned_alloc(ISO_ALIGN, (iso_coordinator_bytes(&w->config) + ISO_ALIGN - 1) / ISO_ALIGN * ISO_ALIGN);
@@ -440,7 +453,7 @@ static void run(world *w, const char *policy, uint64_t seed, bool disaster)
         event next = pop(w);
         w->now = next.at > w->now ? next.at : w->now;
         if (w->now > (int64_t)60000000000) /* everything heals */
-            w->loss = w->duplicate = w->death = 0;
+            w->loss = w->duplicate = w->death = w->flip = 0;
         happen(w, &next);
     }
     for (uint32_t p = 0; p < EPOCHS && !w->wrong[0]; p++)
@@ -462,7 +475,7 @@ static void every_sample_counts_once(void **state)
 {
     (void)state;
     world *w = malloc(sizeof *w);
-    uint64_t restarts = 0, cuts = 0, deaths = 0;
+    uint64_t restarts = 0, cuts = 0, deaths = 0, drifts = 0;
     for (size_t p = 0; p < sizeof policies / sizeof *policies; p++)
         for (uint64_t seed = only ? only : 1; seed <= (only ? only : 300); seed++) {
             run(w, policies[p], seed, seed > 1);
@@ -471,9 +484,10 @@ static void every_sample_counts_once(void **state)
             restarts += w->restarts;
             cuts += w->cuts;
             deaths += w->deaths;
+            drifts += w->drifts;
         }
     if (!only)
-        assert_true(restarts > 100 && cuts > 100 && deaths > 100); /* else there was no disaster */
+        assert_true(restarts > 100 && cuts > 100 && deaths > 100 && drifts > 100); /* else there was no disaster */
     free(w);
 }
 
