@@ -101,8 +101,8 @@ struct iso_layer_kind {
     size_t (*narrow_scratch)(const iso_layer *l, uint32_t n);
     void (*narrow_forward)(const iso_layer *l, const iso_narrow_work *k);
     bool (*narrow_backward)(const iso_layer *l, const iso_narrow_work *k);
-    /* Where published value i of a part lies among its internal ones. NULL: at i. Else a part of rank 2, [out][in], stands in
-     * panels [out/16][in][16], and one of rank 1 as it is. */
+    /* Where published value i of a part lies among its internal ones. NULL: at i. Layers that keep
+     * have panels [out/16][in][16] of their weights [out][in]. */
     size_t (*place)(const iso_layer *l, int part, size_t i);
     /* Initial value of all weights when they are not drawn. NULL: drawn. Biases begin at 0. */
     float (*start)(const iso_layer *l);

@@ -22,22 +22,38 @@ static void move_panel(const iso_kernels *k, size_t rows, size_t row, float *pan
                 panel[i * ISO_LANES + o] = published[o * row + i];
 }
 
+static size_t place(const iso_layer *l, int part, size_t i)
+{
+    return l->kind->place ? l->kind->place(l, part, i) : i;
+}
+
+/* One part: as it is, by panels, or value by value. */
+static void move_part(const iso_kernels *k, const iso_layer *l, int part, float *inside, float *outside, bool publish)
+{
+    const iso_part *p = &l->part[part];
+    size_t row = p->rank == 2 ? p->dim[1] : 0, panel = row * ISO_LANES;
+    if (!l->kind->place) {
+        memcpy(publish ? outside : inside, publish ? inside : outside, p->count * sizeof *inside);
+    } else if (l->kind->keeps && row) {
+        for (size_t at = 0; at < p->count; at += panel) {
+            size_t left = p->count - at;
+            move_panel(k, left < panel ? left / row : ISO_LANES, row, inside + at, outside + at, publish);
+        }
+    } else {
+        for (size_t v = 0; v < p->count; v++)
+            if (publish)
+                outside[v] = inside[place(l, part, v)];
+            else
+                inside[place(l, part, v)] = outside[v];
+    }
+}
+
 static void move(const iso_net *net, float *w, float *published, bool publish)
 {
     for (uint32_t i = 0; i < net->layer_count; i++)
         for (int part = 0; part < ISO_PARTS; part++) {
-            const iso_layer *l = &net->layer[i];
-            const iso_part *p = &l->part[part];
-            float *inside = w + p->offset, *outside = published + p->published;
-            if (!l->kind->place || p->rank != 2) {
-                memcpy(publish ? outside : inside, publish ? inside : outside, p->count * sizeof *w);
-                continue;
-            }
-            size_t row = p->dim[1], panel = row * ISO_LANES;
-            for (size_t at = 0; at < p->count; at += panel) {
-                size_t left = p->count - at;
-                move_panel(net->kernels, left < panel ? left / row : ISO_LANES, row, inside + at, outside + at, publish);
-            }
+            const iso_part *p = &net->layer[i].part[part];
+            move_part(net->kernels, &net->layer[i], part, w + p->offset, published + p->published, publish);
         }
 }
 
@@ -50,11 +66,6 @@ void iso_net_adopt(const iso_net *net, const float *published, float *w)
 {
     memset(w, 0, net->values * sizeof *w);
     move(net, w, (float *)(uintptr_t)published, false);
-}
-
-static size_t place(const iso_layer *l, int part, size_t i)
-{
-    return l->kind->place ? l->kind->place(l, part, i) : i;
 }
 
 /* Half the width of the uniform distribution: variance 1/fan_in (LeCun), 2/fan_in (He), 2/(fan_in + fan_out) (Xavier). */
