@@ -121,6 +121,8 @@ struct iso_coordinator {
     bool cut;                     /* the round was told to end */
     uint32_t *queue, queue_first, queue_count; /* free: a ring of ids */
     uint64_t staleness;           /* of the answer that is applied */
+    uint32_t applied;             /* free: whose answer the last round was, and what it held */
+    iso_totals applied_totals;
     int64_t box_at;               /* then whoever still works ends at its next border */
     bool share;                   /* units came back or a node came: offer what is free */
     int64_t pass_started;

@@ -124,6 +124,8 @@ void iso_free_settle(iso_coordinator *c)
     if (c->config.audit)
         iso_local_tell_counted(c, c->sums[0]);
     n->queued = false;
+    c->applied = c->sums[0];
+    c->applied_totals = c->pass_totals;
 }
 
 void iso_free_go_on(iso_coordinator *c)

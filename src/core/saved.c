@@ -99,7 +99,7 @@ size_t iso_coordinator_state_max(const iso_core_config *config)
 size_t iso_coordinator_save(const iso_coordinator *c, void *out, size_t capacity)
 {
     const iso_core_config *config = &c->config;
-    if (c->phase == ISO_PHASE_UPDATE || c->phase == ISO_PHASE_FAILED)
+    if ((c->phase == ISO_PHASE_UPDATE && !c->plan.free) || c->phase == ISO_PHASE_FAILED)
         return 0;
     iso_writer w = iso_writer_on(out, capacity);
     uint32_t nodes = 0;
