@@ -6,57 +6,40 @@ Runs the command named by ISOCHRON (build/isochron unless given) on small synthe
     tests/program/test_audit.py [-v] [Class.test_name]
 """
 import json
-import os
-import pathlib
 import random
 import shutil
 import signal
-import struct
 import subprocess
-import tempfile
 import time
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-ISO = str(pathlib.Path(os.environ.get("ISOCHRON", ROOT / "build" / "isochron")).resolve())
+import program
+from program import ISO
+
 SAMPLES = 2000
-
-
-def idx(path, dims, values):
-    path.write_bytes(struct.pack(">BBBB", 0, 0, 8, len(dims)) + b"".join(struct.pack(">I", d) for d in dims) + bytes(values))
 
 
 def make_data(folder):
     folder.mkdir()
     random.seed(3)
     for stem, count in (("train", SAMPLES), ("t10k", 100)):
-        idx(folder / f"{stem}-images-idx3-ubyte", (count, 4, 4), random.randbytes(16 * count))
-        idx(folder / f"{stem}-labels-idx1-ubyte", (count,), bytes(i % 3 for i in range(count)))
+        program.idx_set(folder, stem, 4, random.randbytes(16 * count), bytes(i % 3 for i in range(count)))
     return folder
 
 
-class Case(unittest.TestCase):
+class Case(program.Case):
     @classmethod
     def setUpClass(cls):
-        cls.base = pathlib.Path(tempfile.mkdtemp(prefix="iso-audit-"))
+        super().setUpClass()
         cls.job = cls.base / "j.yaml"
         cls.job.write_text(f"data: {make_data(cls.base / 'data')}\nmodel: {{preset: mlp, hidden: [8]}}\nbatch: 90\nunit: 16\nepochs: 3\n"
                            "optimizer: {name: sgd, learning_rate: 0.01}\n")
         cls.done = cls.base / "done"
         subprocess.run([ISO, "train", str(cls.job), "--workers", "3", "--out", str(cls.done), "--quiet"], check=True, timeout=120)
 
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.base, ignore_errors=True)
-
     def setUp(self):
-        self.run_folder = pathlib.Path(tempfile.mkdtemp(dir=self.base)) / "run"
-
-    def iso(self, *args, code=0):
-        r = subprocess.run([ISO, *map(str, args)], capture_output=True, text=True, timeout=120)
-        if code is not None:
-            self.assertEqual(r.returncode, code, f"isochron {' '.join(map(str, args))}\n{r.stdout[-800:]}\n{r.stderr[-1500:]}")
-        return r
+        super().setUp()
+        self.run_folder = self.tmp / "run"
 
     def copy(self):
         shutil.copytree(self.done, self.run_folder)

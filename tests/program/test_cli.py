@@ -10,7 +10,6 @@ import fcntl
 import io
 import json
 import os
-import pathlib
 import pty
 import re
 import resource
@@ -20,18 +19,14 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 import time
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-ISO = str(pathlib.Path(os.environ.get("ISOCHRON", ROOT / "build" / "isochron")).resolve())
+import program
+from program import ISO, ROOT, idx
+
 COMMANDS = ("train", "evaluate", "predict", "check", "inspect", "audit", "compare", "help")
-
-
-def idx(path, dims, values):
-    path.write_bytes(struct.pack(">BBBB", 0, 0, 8, len(dims)) + b"".join(struct.pack(">I", d) for d in dims) + bytes(values))
 
 
 def make_data(folder, train=600, test=120, side=8, classes=4):
@@ -46,8 +41,7 @@ def make_data(folder, train=600, test=120, side=8, classes=4):
                 for x in range(side):
                     bright = (y * 2 // side) * 2 + x * 2 // side == label % 4
                     pixels.append(190 + (n * 13 + x * 7 + y * 3) % 60 if bright else (n * 31 + x * 17 + y * 11) % 90)
-        idx(folder / f"{stem}-images-idx3-ubyte", (count, side, side), pixels)
-        idx(folder / f"{stem}-labels-idx1-ubyte", (count,), labels)
+        program.idx_set(folder, stem, side, pixels, labels)
     return folder
 
 
@@ -55,27 +49,13 @@ def has_control_codes(text):
     return any(ord(c) < 32 and c not in "\n\t" for c in text) or "\x7f" in text
 
 
-class Case(unittest.TestCase):
+class Case(program.Case):
     @classmethod
     def setUpClass(cls):
-        cls.base = pathlib.Path(tempfile.mkdtemp(prefix="iso-cli-"))
+        super().setUpClass()
         cls.data = make_data(cls.base / "data")
         cls.job = cls.base / "j.yaml"
         cls.job.write_text(f"data: {cls.data}\nmodel: {{preset: mlp, hidden: [12]}}\nbatch: 32\nepochs: 3\n")
-
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.base, ignore_errors=True)
-
-    def setUp(self):
-        self.tmp = pathlib.Path(tempfile.mkdtemp(dir=self.base))
-
-    def iso(self, *args, code=0, stdin="", env=None, cwd=None, text=True):
-        r = subprocess.run([ISO, *map(str, args)], capture_output=True, text=text, input=stdin if text else stdin.encode(), timeout=120,
-                           env={**os.environ, **(env or {})}, cwd=cwd or self.tmp)
-        if code is not None:
-            self.assertEqual(r.returncode, code, f"isochron {' '.join(map(str, args))}\n{r.stdout[-500:]}\n{r.stderr[-1500:]}")
-        return r
 
     def trained(self):
         """One run folder a class, trained once."""

@@ -5,7 +5,6 @@
 Runs the command named by ISOCHRON (build/isochron unless given). Standard library only.
     tests/program/test_docs.py [-v] [Docs.test_name]
 """
-import os
 import pathlib
 import re
 import shlex
@@ -13,8 +12,8 @@ import subprocess
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-ISO = str(pathlib.Path(os.environ.get("ISOCHRON", ROOT / "build" / "isochron")).resolve())
+from program import ISO, ROOT
+
 FASHION = "/usr/share/datasets/fashion-mnist"
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 

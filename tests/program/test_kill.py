@@ -7,19 +7,17 @@ Runs the command named by ISOCHRON (build/isochron unless given) on small synthe
 """
 import json
 import os
-import pathlib
 import random
 import resource
 import shutil
 import signal
-import struct
 import subprocess
-import tempfile
 import time
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-ISO = str(pathlib.Path(os.environ.get("ISOCHRON", ROOT / "build" / "isochron")).resolve())
+import program
+from program import ISO
+
 SEED = int(os.environ.get("ISO_SEED", "1"))
 JOB = """model: {{preset: mlp, hidden: [48]}}
 data: {{path: {data}, validation: 0.1}}
@@ -32,11 +30,6 @@ checkpoint: {{every: 7, seconds: 0}}
 """
 
 
-def idx(path, dims, values):
-    head = struct.pack(">BBBB", 0, 0, 8, len(dims)) + b"".join(struct.pack(">I", d) for d in dims)
-    path.write_bytes(head + bytes(values))
-
-
 def make_data(folder, train=2000, test=200, side=12, classes=5):
     rng = random.Random(7)
     folder.mkdir()
@@ -47,24 +40,19 @@ def make_data(folder, train=2000, test=200, side=12, classes=5):
             noise = bytearray(rng.randbytes(side * side))
             noise[label * side:(label + 1) * side] = bytes(b // 2 + 128 for b in noise[label * side:(label + 1) * side])
             pixels += noise
-        idx(folder / f"{stem}-images-idx3-ubyte", (count, side, side), pixels)
-        idx(folder / f"{stem}-labels-idx1-ubyte", (count,), labels)
+        program.idx_set(folder, stem, side, pixels, labels)
     return folder
 
 
-class Case(unittest.TestCase):
+class Case(program.Case):
     @classmethod
     def setUpClass(cls):
-        cls.base = pathlib.Path(tempfile.mkdtemp(prefix="iso-kill-"))
+        super().setUpClass()
         cls.data = make_data(cls.base / "data")
         cls.job = cls.base / "job.yaml"
         cls.job.write_text(JOB.format(data=cls.data, epochs=120))
         cls.run_to_end(cls.base / "whole")
         cls.right = cls.summary(cls.base / "whole")
-
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.base, ignore_errors=True)
 
     @classmethod
     def run_to_end(cls, out, *more):
