@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of style and structure: tidy.py ROOT [BUILD-FOLDER]. Prints FILE:LINE: what, exits 1 when there was anything.
+"""Checks of style and structure: tidy.py [ROOT [BUILD-FOLDER]], ROOT is this tree unless given. Prints FILE:LINE: what, exits 1 when there was anything.
 
 Standard library only. With a build folder it also looks at symbols, exports, and whether everything is compiled and run.
 Each check is a function of check(tree) that yields messages; tools/test_tidy.py proves that every one of them finds a fault.
@@ -183,17 +183,13 @@ def check_documented(tree):
 
 
 def check_names(tree):
-    """File names are unique among sources of one layer's folder tree, unit tests among all."""
+    """Names of test sources are unique: each is a program of its own in the build folder."""
     seen = {}
     for path in tree.files:
-        if path.suffix == ".c" and path.relative_to(tree.root).parts[0] in ("src", "tests"):
-            parts = path.relative_to(tree.root).parts
-            key = (parts[0], parts[1] if parts[0] == "src" else "", "kernel" if "isa" in parts else "", path.parent.name, path.name)
-            if parts[0] == "tests":
-                key = ("tests", path.name)
-            if key in seen:
-                yield f"{tree.name(path)}:1: the name is taken by {tree.name(seen[key])}"
-            seen[key] = path
+        if path.suffix == ".c" and path.relative_to(tree.root).parts[0] == "tests":
+            if path.name in seen:
+                yield f"{tree.name(path)}:1: the name is taken by {tree.name(seen[path.name])}"
+            seen[path.name] = path
 
 
 def check_symbols(tree):
@@ -277,7 +273,7 @@ CHECKS = [check_includes, check_lines, check_words, check_functions, check_docum
 
 
 def main():
-    tree = Tree(*sys.argv[1:3])
+    tree = Tree(*(sys.argv[1:3] or [pathlib.Path(__file__).resolve().parent.parent]))
     found = [message for check in CHECKS for message in check(tree)]
     print("\n".join(found) if found else f"tidy: {len(tree.files)} files are in order")
     return 1 if found else 0
