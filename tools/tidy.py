@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of style and structure: tidy.py [ROOT [BUILD-FOLDER]], ROOT is this tree unless given. Prints FILE:LINE: what, exits 1 when there was anything.
+"""Checks of style and structure: tidy.py [ROOT [BUILD-FOLDER]]. Prints FILE:LINE: what, exits 1 when there was anything.
 
-Standard library only. With a build folder it also looks at symbols, exports, and whether everything is compiled and run.
-Each check is a function of check(tree) that yields messages; tools/test_tidy.py proves that every one of them finds a fault.
+ROOT is this tree unless given. With a build folder it also looks at symbols, exports, and whether everything is compiled and run.
+Each check is a function of check(tree) that yields messages; tools/test_tidy.py proves that every one of them finds a fault. Standard
+library only.
 """
 import ast
 import json
