@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/json.h"
+#include "cli/model.h"
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "engine/file/open_data.h"
@@ -127,15 +128,10 @@ static int evaluate(const cli_arguments *a, const iso_trained *m, const char *pa
 
 static int run(const cli_arguments *a)
 {
-    iso_isa isa;
     iso_trained *m;
-    iso_error e = {0};
-    int status = cli_isa_read(a, &isa);
+    int status = cli_model_open(a, &m);
     if (status)
         return status;
-    int code = iso_model_open(&m, a->word[0], isa, NULL, &e);
-    if (code)
-        return cli_failed(code, &e);
     const iso_job_data *own = &iso_model_job(m)->data;
     const char *path = cli_given(a, "data");
     status = evaluate(a, m, path ? path : own->test[0] ? own->test : own->path);

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/json.h"
+#include "cli/model.h"
 #include "cli/output.h"
 #include "engine/file/open_data.h"
 #include "isochron/train.h"
@@ -202,9 +203,7 @@ static int predict(const cli_arguments *a, predictor *p)
 
 static int run(const cli_arguments *a)
 {
-    iso_isa isa;
     iso_trained *m;
-    iso_error e = {0};
     uint64_t top = 1;
     const char *format = cli_given(a, "format"), *number = cli_given(a, "top");
     predictor p = {.form = FORM_CSV};
@@ -220,12 +219,9 @@ static int run(const cli_arguments *a)
         cli_error("--top wants a whole number from 1, found '%s'", number);
         return 2;
     }
-    int status = cli_isa_read(a, &isa);
+    int status = cli_model_open(a, &m);
     if (status)
         return status;
-    int code = iso_model_open(&m, a->word[0], isa, NULL, &e);
-    if (code)
-        return cli_failed(code, &e);
     p.model = m;
     p.top = (uint32_t)top;
     p.value = iso_model_job(m)->loss == ISO_LOSS_CROSS_ENTROPY ? "probability" : "output";
