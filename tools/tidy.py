@@ -29,7 +29,7 @@ LAYERS = {
     "cli": ["base", "nn", "core", "data", "format", "job", "engine"],
 }
 PUBLIC = {"error": "base", "alloc": "base", "shape": "base", "log": "base", "nn": "nn", "replica": "nn", "core": "core", "data": "data",
-          "format": "format", "job": "job", "cluster": "job", "train": "engine", "simulate": "engine", "isochron": "cli"}
+          "format": "format", "job": "job", "cluster": "job", "train": "engine", "simulate": "engine"}
 SOURCE = {".c", ".h", ".py", ".sh", ".cmake"}
 PROSE = {".md", ".txt", ".yaml", ".in", ".map", ".tsv"}
 # What objects may ask of the outside, layer by layer. Pure: copying and exact arithmetic. Bytes in, bytes out: text as well, in no
