@@ -107,7 +107,7 @@ typedef enum iso_optimizer_kind { ISO_SGD, ISO_NESTEROV, ISO_ADAM } iso_optimize
 
 typedef struct iso_optimizer {
     iso_optimizer_kind kind;
-    double learning_rate;         /* the schedule multiplies it */
+    double learning_rate;         /* the schedule multiplies it; steps are taken in floats: below 2^-149 it is 0 */
     double momentum;              /* SGD, Nesterov */
     double beta1, beta2, epsilon; /* Adam */
     double weight_decay;          /* added to the gradient (coupled), as the AlexNet paper writes it */
