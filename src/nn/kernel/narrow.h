@@ -69,10 +69,10 @@ struct iso_narrow_kernels {
 
     /* As kernel.h's; ldx, ldy of d are not looked at. The columns of y from out to round16(out) become the padding of the bias, 0. */
     void (*dense_forward)(const iso_dense *d, uint32_t n, float *y, const float *x, const float *w, const float *bias, iso_act act);
-    void (*dense_data)(const iso_dense *d, uint32_t n, float *dx, const float *dy, const float *w);
-    /* The step of all weights of the layer from n samples' gradient, w and state at its first weight. False as dense_update. */
-    bool (*dense_step)(const iso_dense *d, const iso_step *s, uint32_t n, const float *x, const float *dy, float *w,
-                       float *const *state);
+    /* dx (NULL: not wanted) from the weights as they are, and their step from n samples' gradient; w and state (two, NULL where the
+     * optimiser has none) at the layer's first weight. False as dense_update. */
+    bool (*dense_backward)(const iso_dense *d, const iso_step *s, uint32_t n, float *dx, const float *x, const float *dy, float *w,
+                           float *const *state);
     /* The step of `count` values, a multiple of 16, from their gradient. False when one does not fit or a new weight is not finite. */
     bool (*step)(const iso_step *s, size_t count, float *w, float *const *state, const float *g);
 };

@@ -94,8 +94,6 @@ static bool narrow_backward(const iso_layer *l, const iso_narrow_work *k)
     float *db = k->scratch, *state[2] = {NULL, NULL};
     k->kernels->act_backward(l->act, l->slope, k->dy, k->dy, k->y, k->n * row);
     clear_padding(d, k->n, k->dy);
-    if (k->dx)
-        k->kernels->narrow->dense_data(d, k->n, k->dx, k->dy, k->w + offset);
     for (size_t o = 0; o < l->part[ISO_BIAS].values; o++) {
         db[o] = k->dy[o];
         for (uint32_t i = 1; i < k->n; i++)
@@ -103,7 +101,7 @@ static bool narrow_backward(const iso_layer *l, const iso_narrow_work *k)
     }
     for (uint32_t i = 0; i < k->states; i++)
         state[i] = k->state[i] + offset;
-    bool good = k->kernels->narrow->dense_step(d, &k->step[ISO_WEIGHT], k->n, k->x, k->dy, k->w + offset, state);
+    bool good = k->kernels->narrow->dense_backward(d, &k->step[ISO_WEIGHT], k->n, k->dx, k->x, k->dy, k->w + offset, state);
     return iso_narrow_part(l, k, ISO_BIAS, db) && good;
 }
 

@@ -122,6 +122,8 @@ static void compare(twin *t, const iso_optimizer *o, uint32_t n, const char *tex
         load_both(t, first, n, step);
         wide_step(t, first, n, u, &wide);
         iso_narrow_step(t->narrow, t->b.label + first, &u, &narrow);
+        if (wide.bad_layer != -1)
+            fail_msg("%s, %u samples: the wide pass itself went astray at step %llu", text, n, (unsigned long long)step);
         assert_int_equal(narrow.bad_layer, -1);
         assert_int_equal(narrow.samples, n);
         assert_int_equal(narrow.correct, wide.correct);
@@ -176,6 +178,8 @@ static void every_layer_has_the_bits_of_the_wide_pass(void **state)
         {"relu,avg_pool 2,conv 20 1,relu,conv 5 5 1 2,max_pool 3 2", {20, 6, 6}, 5, ISO_LOSS_CROSS_ENTROPY},
         {"conv 5 3 1 1,relu,max_pool 2,conv 3 2 1 0", {2, 6, 8}, 18, ISO_LOSS_CROSS_ENTROPY},
         {"flatten,conv 12 1 1 1,relu,max_pool 2,conv 2 1,sigmoid,dense 9", {2, 3, 3}, 9, ISO_LOSS_CROSS_ENTROPY},
+        {"conv 33 3 1 1,relu,max_pool 2,conv 2 3 1 0,relu,max_pool 2,flatten,dense 6", {1, 9, 43}, 6, ISO_LOSS_CROSS_ENTROPY},
+        {"conv 5 4 1 0,relu,max_pool 2,flatten,dense 150,relu,dense 20,relu,dense 3", {1, 12, 25}, 3, ISO_LOSS_CROSS_ENTROPY},
         {"dense 20,relu,dense 16,sigmoid,dense 2", {9, 1, 1}, 2, ISO_LOSS_MSE},
         {"subsample 2,conv 6 2 3 1,relu,max_pool 2,flatten,dense 4", {1, 12, 9}, 4, ISO_LOSS_CROSS_ENTROPY},
         {"conv 3 2 2,relu,max_pool 2,conv 40 1,tanh,flatten,dense 100,relu,dense 300,relu,dense 4", {1, 5, 7}, 4, ISO_LOSS_CROSS_ENTROPY},

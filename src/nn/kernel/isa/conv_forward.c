@@ -21,17 +21,10 @@ typedef struct conv_ends {
 #define ISO_C_ROW_POOL(m, x_) \
     pool_window(c##m##_0, c##m##_1, c##m##_2, c##m##_3, e->y[0] + (m) * e->y_plane, e->arg + (m) * e->y_plane);
 
-/* Maximum of a window, first of equals; then ReLU. */
 ISO_INLINE void pool_window(vf a, vf b, vf c, vf d, float *y, uint8_t *arg)
 {
-    vi where = i_select(v_gt(b, a), i_set(1), i_set(0));
-    vf best = v_max(b, a);
-    where = i_select(v_gt(c, best), i_set(2), where);
-    best = v_max(c, best);
-    where = i_select(v_gt(d, best), i_set(3), where);
-    best = v_max(d, best);
-    where = i_select(v_gt(best, v_zero()), where, i_set((int32_t)ISO_POOL_DEAD));
-    v_store(y, v_relu(best));
+    vi where;
+    v_store(y, window_largest(a, b, c, d, &where));
     i_store_u8(arg, where);
 }
 

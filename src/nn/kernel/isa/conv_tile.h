@@ -8,6 +8,7 @@
 #define ISO_NN_KERNEL_CONV_TILE_H
 
 #include "nn/kernel/isa/repeat.h"
+#include "nn/kernel/kernel.h"
 #include "nn/kernel/simd.h"
 
 #define CONV_PIXELS 4
@@ -46,6 +47,19 @@ typedef struct conv_sum {
             ISO_ROWS_##M(ISO_C_ROW_FMA, ~) \
         } \
     }
+
+/* ReLU of the maximum of a 2x2 window, first of equals, and its place in the window or ISO_POOL_DEAD. */
+ISO_INLINE vf window_largest(vf a, vf b, vf c, vf d, vi *place)
+{
+    vi where = i_select(v_gt(b, a), i_set(1), i_set(0));
+    vf best = v_max(b, a);
+    where = i_select(v_gt(c, best), i_set(2), where);
+    best = v_max(c, best);
+    where = i_select(v_gt(d, best), i_set(3), where);
+    best = v_max(d, best);
+    *place = i_select(v_gt(best, v_zero()), where, i_set((int32_t)ISO_POOL_DEAD));
+    return v_relu(best);
+}
 
 /* Row counts of the tiles for `total` rows: as even as they can be (16 = 6 + 5 + 5). */
 ISO_INLINE uint32_t conv_rows_at(uint32_t total, uint32_t done)

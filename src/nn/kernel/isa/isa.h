@@ -29,7 +29,7 @@ ISO_KERNEL_LIST(ISO_DECLARE)
 #define ISO_NARROW_LIST(X) \
     X(load_u8) X(load_f32) X(conv_forward) X(conv_backward) X(conv_pool_backward) \
     X(max_pool_forward) X(max_pool_backward) X(average_pool_forward) X(average_pool_backward) \
-    X(scale_forward) X(scale_backward) X(tree) X(dense_forward) X(dense_data) X(dense_step) X(step)
+    X(scale_forward) X(scale_backward) X(tree) X(dense_forward) X(dense_backward) X(step)
 
 #define ISO_DECLARE(name) __typeof__(*((iso_narrow_kernels *)0)->name) ISO_K(narrow_##name);
 ISO_NARROW_LIST(ISO_DECLARE)

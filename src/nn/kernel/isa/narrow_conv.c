@@ -3,7 +3,9 @@
  * [outputs/16][taps][16]; a tile is 8 pixels by some registers of outputs, a pixel's values broadcast. Pixels come in pairs that
  * lie in one row; four pairs make a tile, from anywhere, or two pairs a pooling window and two windows a tile.
  */
+#include "nn/kernel/isa/conv_tile.h"
 #include "nn/kernel/isa/isa.h"
+#include "nn/kernel/isa/narrow_image.h"
 #include "nn/kernel/isa/narrow_pack.h"
 #include "nn/kernel/isa/narrow_simd.h"
 #include "nn/kernel/isa/repeat.h"
@@ -65,17 +67,10 @@ typedef struct narrow_sum {
         } \
     }
 
-/* Maximum of a window, first of equals; then ReLU. */
 ISO_INLINE void pool_window(vf a, vf b, vf c, vf d, float *y, uint8_t *arg, size_t keep)
 {
-    vi where = i_select(v_gt(b, a), i_set(1), i_set(0));
-    vf best = v_max(b, a);
-    where = i_select(v_gt(c, best), i_set(2), where);
-    best = v_max(c, best);
-    where = i_select(v_gt(d, best), i_set(3), where);
-    best = v_max(d, best);
-    where = i_select(v_gt(best, v_zero()), where, i_set((int32_t)ISO_POOL_DEAD));
-    v_store_part(y, v_relu(best), keep);
+    vi where;
+    v_store_part(y, window_largest(a, b, c, d, &where), keep);
     i_store_u8(arg, where);
 }
 
@@ -191,6 +186,11 @@ void ISO_K(narrow_conv_forward)(const iso_conv *c, uint32_t n, float *y, uint8_t
     size_t width = (c->columns + 2 * (size_t)c->pad_columns) * c->channels, step = (size_t)c->stride * c->channels;
     size_t x_sample = iso_narrow_row(iso_narrow_conv_in(c)), y_sample = iso_narrow_row(iso_narrow_conv_out(c, arg != NULL));
     list_taps(c, at.taps, width);
+    if (arg != NULL && narrow_image_fits(c)) {
+        for (uint32_t i = 0; i < n; i++)
+            ISO_K(narrow_image)(c, y + i * y_sample, arg + i * iso_narrow_conv_arg(c), x + i * x_sample, w, bias, at.taps);
+        return;
+    }
     for (size_t f = 0; f < c->filters; f += 16)
         pack_lanes(at.packed + f * taps, w + f * taps, taps, c->filters - f < 16 ? c->filters - f : 16, taps);
     narrow_sum s = {.n = taps, .at = at.taps, .relu = relu};

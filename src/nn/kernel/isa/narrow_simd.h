@@ -65,11 +65,11 @@ ISO_INLINE vd d_from_v(vf x)
 #endif
 }
 
-/* A gradient by way of the grid to its mean, as one unit's would go through the integers: a float on the grid is an integer that a
- * double holds, and so does a float where the number of samples is a power of two (then scale only moves the exponent). */
+/* A gradient times GRID_SCALE by way of the grid to its mean, as one unit's would go through the integers: a float on the grid is an
+ * integer that a double holds, and so does a float where the samples are a power of two (then scale only moves the exponent). */
 ISO_INLINE vf grid_mean(vf g, bool power, double scale)
 {
-    vf on_grid = v_rint(v_mul(g, v_set(GRID_SCALE)));
+    vf on_grid = v_rint(g);
     return power ? v_mul(on_grid, v_set((float)scale)) : v_from_d(d_from_v(on_grid), scale);
 }
 

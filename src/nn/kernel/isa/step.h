@@ -24,12 +24,13 @@ ISO_INLINE bool step_good(const iso_step *s, step_seen seen)
 }
 
 /* One register of values from their mean gradient g. kind is a constant of the caller's loop; state0 is NULL without momentum. s
- * lies where no store of the loop can reach it, so that its numbers stay in registers. */
-ISO_INLINE void step_gradient(const iso_step *s, iso_optimizer_kind kind, float *w, float *state0, float *state1, vf g,
+ * lies where no store of the loop can reach it, so that its numbers stay in registers. bounded: g is known not to be too large. */
+ISO_INLINE void step_gradient(const iso_step *s, iso_optimizer_kind kind, float *w, float *state0, float *state1, vf g, bool bounded,
                               step_seen *seen)
 {
     vf weight = v_load(w), minus_rate = v_set(-s->rate);
-    seen->largest = v_max(v_abs(g), seen->largest);
+    if (!bounded)
+        seen->largest = v_max(v_abs(g), seen->largest);
     if (s->decay != 0.0f)
         g = v_fma(v_set(s->decay), weight, g);
     if (kind == ISO_ADAM) {
@@ -58,7 +59,7 @@ ISO_INLINE void step_gradient(const iso_step *s, iso_optimizer_kind kind, float 
 ISO_INLINE void step_values(const iso_step *s, iso_optimizer_kind kind, float *w, float *state0, float *state1, vq sum,
                             step_seen *seen)
 {
-    step_gradient(s, kind, w, state0, state1, v_from_d(d_from_q(sum), s->scale), seen);
+    step_gradient(s, kind, w, state0, state1, v_from_d(d_from_q(sum), s->scale), false, seen);
 }
 
 /* Sum of several arrays at one place; each is set back to 0. */
