@@ -46,9 +46,11 @@ static void train_unit(worker *w, uint32_t pass_units, iso_unit_result *r)
 
 /* A slow machine by duty cycle: asleep for its share of the time. Short naps are saved up, since one takes 50 us at
  * least. */
-static void nap(worker *w, int64_t busy_ns)
+void iso_local_nap(worker *w, int64_t busy_ns)
 {
     const double shortest_ns = 200e3;
+    if (w->slowdown <= 1)
+        return;
     w->debt_ns += (double)busy_ns * (w->slowdown - 1);
     if (w->debt_ns < shortest_ns)
         return;
@@ -86,8 +88,7 @@ void iso_local_compute(worker *w, const iso_compute *c, iso_totals *totals)
         iso_totals_add_unit(totals, &r);
         look_up(w);
     }
-    if (w->slowdown > 1)
-        nap(w, iso_clock_ns() - begun);
+    iso_local_nap(w, iso_clock_ns() - begun);
     totals->busy = iso_clock_ns() - begun;
 }
 
@@ -119,11 +120,15 @@ bool iso_local_update_slice(const worker *w, iso_event *done)
         return false;
     int64_t begun = iso_clock_ns();
     size_t begin = (size_t)u->begin[i], end = (size_t)u->end[i];
-    if (u->from)
-        memcpy(u->what.w + begin, u->from + begin, (end - begin) * sizeof(float));
     *done = (iso_event){.kind = ISO_EVENT_ORDER_DONE, .order = u->order[i]};
     iso_totals_clear(&done->totals);
-    iso_net_update(l->config.net, &u->what, begin, end, &done->totals.bad_layer);
+    if (l->replicas) {
+        iso_local_merge_slice(l, i, &done->totals.bad_layer);
+    } else {
+        if (u->from)
+            memcpy(u->what.w + begin, u->from + begin, (end - begin) * sizeof(float));
+        iso_net_update(l->config.net, &u->what, begin, end, &done->totals.bad_layer);
+    }
     done->totals.busy = iso_clock_ns() - begun;
     return true;
 }

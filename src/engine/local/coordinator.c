@@ -36,6 +36,8 @@ static iso_note *note_new(iso_local *l, iso_note_kind kind, int64_t at)
     n->kind = kind;
     n->at = at;
     n->stopped = n->late = n->more = false;
+    n->bytes_up = n->bytes_down = n->sent_up = n->sent_down = 0;
+    n->probe = 0;
     return n;
 }
 
@@ -109,7 +111,7 @@ static void note_epoch(iso_local *l, const iso_epoch_result *r, int64_t at)
         /* The last one is still being written: only an epoch shorter than a file's writing comes to wait here. */
         while (atomic_load_explicit(&l->best_busy, memory_order_acquire))
             iso_sleep_ns(100000, NULL);
-        iso_net_publish(l->config.net, l->buffer[l->current], l->best);
+        iso_local_get_weights(l, l->best);
         atomic_store_explicit(&l->best_busy, true, memory_order_release);
     } else {
         n->epoch.best = false;
@@ -127,9 +129,8 @@ void iso_local_fill_snapshot(iso_local *l)
     iso_saved_read(&saved, s->core, s->core_bytes, NULL);
     s->round = saved.round;
     s->epoch = saved.epoch;
-    iso_net_publish(l->config.net, l->buffer[l->current], s->weights);
-    for (uint32_t i = 0; i < l->states; i++)
-        iso_net_publish(l->config.net, l->state[i], s->state[i]);
+    iso_local_get_weights(l, s->weights);
+    iso_local_publish_states(l, s->state);
 }
 
 /* The last border goes into the snapshot. When the one before is still being written, a run that goes on asks again
@@ -222,7 +223,8 @@ static void update_publish(iso_local *l, uint32_t count)
     if (l->ended)
         return;
     /* read again when the last slice has been answered: the coordinator hands out nothing before */
-    l->current = l->update.buffer;
+    if (!l->replicas)
+        l->current = l->update.buffer;
     atomic_store(&l->update.count, count);
     atomic_store(&l->update.left, count);
     for (uint32_t i = 0; i < count; i++)
@@ -233,12 +235,12 @@ static void update_publish(iso_local *l, uint32_t count)
 
 /* ---- effects ------------------------------------------------------------------------------------------- */
 
-static void send_to(iso_local *l, uint32_t node, const iso_frame *frame)
+static void send_to(iso_local *l, uint32_t node, const iso_frame *frame, parcel *bulk)
 {
-    if (node >= l->config.workers)
+    if (node >= l->config.workers || atomic_load_explicit(&l->worker[node].gone, memory_order_relaxed))
         return;
     worker *w = &l->worker[node];
-    if (!iso_local_inbox_put(w, frame, l->buffer[l->current]))
+    if (!iso_local_inbox_put(w, frame, l->buffer[l->current], bulk))
         return; /* a thread that has not looked for so long is dead or stalled: the coordinator finds out by its
                    deadline */
     if (frame->kind == ISO_FRAME_WORK) {
@@ -250,12 +252,15 @@ static void send_to(iso_local *l, uint32_t node, const iso_frame *frame)
 
 static void send(iso_local *l, const iso_frame *frame)
 {
+    parcel *bulk = NULL;
+    if ((frame->kind == ISO_FRAME_WEIGHTS || frame->kind == ISO_FRAME_DELTA) && !(bulk = iso_local_news(l, frame)))
+        return;
     if (frame->to != ISO_EVERYONE) {
-        send_to(l, frame->to, frame);
+        send_to(l, frame->to, frame, bulk);
         return;
     }
     for (uint32_t i = 0; i < l->config.workers; i++)
-        send_to(l, i, frame);
+        send_to(l, i, frame, bulk);
 }
 
 static void wake_at(iso_local *l, int64_t at)
@@ -282,9 +287,32 @@ void iso_local_fail(iso_local *l, int code, const char *text)
     end(l, ISO_NOTE_FAILED, false, iso_clock_ns());
 }
 
+static void update(iso_local *l, const iso_update_order *o, uint32_t slice)
+{
+    if (slice == 0 && l->replicas)
+        iso_local_merge_begin(l, o);
+    else if (slice == 0)
+        update_begin(l, o);
+    if (l->ended)
+        return;
+    if (l->replicas)
+        iso_local_merge_add(l, o, slice);
+    else
+        update_add(l, o, slice);
+}
+
+/* A merge of one free answer is a matter of microseconds, and the next one waits for it: it is done at once. */
+static void update_now(iso_local *l, iso_event *done)
+{
+    *done = (iso_event){.kind = ISO_EVENT_ORDER_DONE, .order = l->update.order[0]};
+    iso_totals_clear(&done->totals);
+    iso_local_merge_slice(l, 0, &done->totals.bad_layer);
+    iso_local_merge_done(l);
+}
+
 /* CHECKPOINT and the end come last whatever the order of the list: a checkpoint may be taken at any time before the
- * next update, and the work that is sent in the same step need not wait for the copy. */
-static void execute(iso_local *l, int64_t at)
+ * next update, and the work that is sent in the same step need not wait for the copy. True: *next is to be stepped. */
+static bool execute(iso_local *l, int64_t at, iso_event *next)
 {
     const iso_effect *done = NULL, *failed = NULL;
     bool border = false;
@@ -296,9 +324,11 @@ static void execute(iso_local *l, int64_t at)
             send(l, &f->frame);
             break;
         case ISO_EFFECT_UPDATE:
-            if (slices == 0)
-                update_begin(l, &f->update);
-            update_add(l, &f->update, slices++);
+            update(l, &f->update, slices++);
+            break;
+        case ISO_EFFECT_TAKE:
+            if (l->replicas) /* else sums stay in place */
+                iso_local_taken(l, &f->take);
             break;
         case ISO_EFFECT_WAKE:
             wake_at(l, f->at);
@@ -321,11 +351,11 @@ static void execute(iso_local *l, int64_t at)
         case ISO_EFFECT_FAILED:
             failed = f;
             break;
-        default: /* TAKE: sums stay in place */
+        default:
             break;
         }
     }
-    if (slices)
+    if (slices && !l->plan.free)
         update_publish(l, slices);
     if (border)
         checkpoint(l, done != NULL, at);
@@ -335,15 +365,21 @@ static void execute(iso_local *l, int64_t at)
         l->error = *failed->error;
         end(l, ISO_NOTE_FAILED, false, at);
     }
+    if (l->ended || slices == 0 || !l->plan.free)
+        return false;
+    update_now(l, next);
+    return true;
 }
 
-void iso_local_step(iso_local *l, iso_event *event)
+void iso_local_step(iso_local *l, const iso_event *event)
 {
-    if (l->ended)
-        return;
-    event->now = iso_clock_ns();
-    if (iso_coordinator_step(l->coordinator, event, &l->effects))
-        iso_local_fail(l, ISO_E_STATE, "the coordinator refused an event of the local engine");
-    else
-        execute(l, event->now);
+    iso_event next = *event;
+    for (bool more = !l->ended; more;) {
+        next.now = iso_clock_ns();
+        if (iso_coordinator_step(l->coordinator, &next, &l->effects)) {
+            iso_local_fail(l, ISO_E_STATE, "the coordinator refused an event of the local engine");
+            return;
+        }
+        more = execute(l, next.now, &next);
+    }
 }

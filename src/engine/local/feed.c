@@ -32,11 +32,11 @@ static uint64_t place(iso_feeder *r, iso_feed_part part, uint32_t epoch, uint64_
     return iso_permutation_at(&r->order, position);
 }
 
-void iso_feeder_load(iso_feeder *r, iso_feed_part part, uint32_t epoch, uint64_t first, uint32_t n, iso_pass *pass)
+/* Finds n samples and their labels; augmented ones are made. */
+static void find(iso_feeder *r, iso_feed_part part, uint32_t epoch, uint64_t first, uint32_t n, const void **sample)
 {
     const iso_feed *f = r->feed;
     const iso_view *view = &f->view[part];
-    const void *sample[ISO_UNIT_MAX];
     for (uint32_t i = 0; i < n; i++) {
         uint64_t at = place(r, part, epoch, first + i);
         sample[i] = iso_view_sample(view, at);
@@ -49,5 +49,21 @@ void iso_feeder_load(iso_feeder *r, iso_feed_part part, uint32_t epoch, uint64_t
             sample[i] = out;
         }
     }
-    iso_pass_load(pass, view->set->dtype, n, sample, f->scale, f->shift);
+}
+
+void iso_feeder_load(iso_feeder *r, iso_feed_part part, uint32_t epoch, uint64_t first, uint32_t n, iso_pass *pass)
+{
+    const void *sample[ISO_UNIT_MAX];
+    find(r, part, epoch, first, n, sample);
+    iso_pass_load(pass, r->feed->view[part].set->dtype, n, sample, r->feed->scale, r->feed->shift);
+}
+
+void iso_feeder_load_narrow(iso_feeder *r, uint32_t epoch, uint64_t first, uint32_t n, iso_narrow *narrow)
+{
+    const void *sample[ISO_UNIT_MAX];
+    find(r, ISO_FEED_TRAIN, epoch, first, n, sample);
+    if (r->feed->view[ISO_FEED_TRAIN].set->dtype == ISO_U8)
+        iso_narrow_load_u8(narrow, n, (const uint8_t *const *)sample, r->feed->scale, r->feed->shift);
+    else
+        iso_narrow_load_f32(narrow, n, (const float *const *)sample, r->feed->scale, r->feed->shift);
 }

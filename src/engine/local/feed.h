@@ -38,4 +38,7 @@ void iso_feeder_init(iso_feeder *r, const iso_feed *f, void *memory);
 /* Loads positions [first, first + n), n <= ISO_UNIT_MAX, into the pass; their labels are in r->label. */
 void iso_feeder_load(iso_feeder *r, iso_feed_part part, uint32_t epoch, uint64_t first, uint32_t n, iso_pass *pass);
 
+/* The same for training positions of a step of few samples, n <= ISO_NARROW_MAX. They are borrowed until the next load. */
+void iso_feeder_load_narrow(iso_feeder *r, uint32_t epoch, uint64_t first, uint32_t n, iso_narrow *narrow);
+
 #endif

@@ -49,9 +49,8 @@ static void configure_core(iso_local *l)
     c->program = PROGRAM_VERSION;
     c->nodes_max = c->nodes_first = g->workers;
     c->first_wait = 2 * (int64_t)DEADLINE_FLOOR_NS;
-    c->slices = slices_for(g->workers, l->values);
-    c->sums_in_place = true;
-    c->shared_weights = true;
+    c->slices = l->plan.free ? 1 : slices_for(g->workers, l->values);
+    c->sums_in_place = c->shared_weights = !l->replicas;
     c->audit = true;
     c->depth = 1; /* the thread that finishes a lease takes the next one itself: there is no latency to hide */
     c->resend = 0;
@@ -65,6 +64,8 @@ static void choose_deferral(iso_local *l)
     const iso_local_config *g = &l->config;
     uint64_t batch = iso_policy_batch(&g->policy, l->core.samples, g->job->batch);
     uint64_t units = iso_units_in(batch, g->unit);
+    if (l->replicas) /* they keep what they need */
+        return;
     l->deferred = iso_local_keeps(g->net, g->unit, units, &l->kept_bytes);
     l->kept_capacity = l->deferred ? (uint32_t)units : 1;
 }
@@ -82,19 +83,20 @@ static int worker_init(iso_local *l, uint32_t id, iso_error *e)
     if (iso_bell_init(&w->bell))
         return no_memory(e, "a worker's bell", sizeof w->bell);
     w->have_bell = true;
-    size_t pass = iso_pass_bytes(g->net, g->unit, true), copies = iso_feeder_bytes(g->feed);
+    bool trains = !l->replicas; /* else there is another pass for that */
+    size_t pass = iso_pass_bytes(g->net, g->unit, trains), copies = iso_feeder_bytes(g->feed);
+    size_t sums = trains ? l->values * sizeof *w->sum : 0, kept = trains ? l->kept_capacity * l->kept_bytes : 0;
     w->core_memory = iso_new_raw(l->alloc, iso_worker_bytes(), 1);
     w->effects.item = iso_new(l->alloc, ISO_WORKER_EFFECTS_MAX, sizeof(iso_effect));
     w->effects.capacity = ISO_WORKER_EFFECTS_MAX;
     w->feeder_memory = copies ? iso_new_raw(l->alloc, copies, 1) : NULL;
     w->pass_memory = iso_new_raw(l->alloc, pass, 1);
-    w->sum = iso_new(l->alloc, l->values, sizeof *w->sum);
-    w->kept = iso_new_raw(l->alloc, l->kept_capacity, l->kept_bytes ? l->kept_bytes : 1);
-    if (!w->core_memory || !w->effects.item || (copies && !w->feeder_memory) || !w->pass_memory || !w->sum ||
-        !w->kept)
-        return no_memory(e, "a worker's working memory",
-                         pass + copies + l->values * sizeof *w->sum + l->kept_capacity * l->kept_bytes);
-    w->pass = iso_pass_init(g->net, g->unit, true, w->pass_memory);
+    w->sum = sums ? iso_new(l->alloc, l->values, sizeof *w->sum) : NULL;
+    w->kept = kept ? iso_new_raw(l->alloc, kept, 1) : NULL;
+    if (!w->core_memory || !w->effects.item || (copies && !w->feeder_memory) || !w->pass_memory ||
+        (sums && !w->sum) || (kept && !w->kept))
+        return no_memory(e, "a worker's working memory", pass + copies + sums + kept);
+    w->pass = iso_pass_init(g->net, g->unit, trains, w->pass_memory);
     iso_feeder_init(&w->feeder, g->feed, w->feeder_memory);
     iso_worker_config c = {.node = id,
                            .life = (uint64_t)iso_clock_ns(),
@@ -105,9 +107,9 @@ static int worker_init(iso_local *l, uint32_t id, iso_error *e)
                            .job_digest = l->core.job_digest,
                            .data_digest = l->core.data_digest,
                            .program = PROGRAM_VERSION,
-                           .shared_weights = true};
+                           .shared_weights = !l->replicas};
     w->core = iso_worker_init(&c, w->core_memory);
-    return 0;
+    return l->replicas ? iso_local_replica_init(w, e) : 0;
 }
 
 static void worker_fini(iso_local *l, worker *w)
@@ -120,6 +122,8 @@ static void worker_fini(iso_local *l, worker *w)
     iso_free(l->alloc, w->pass_memory);
     iso_free(l->alloc, w->sum);
     iso_free(l->alloc, w->kept);
+    if (w->local)
+        iso_local_replica_fini(w);
 }
 
 static int take_arrays(iso_local *l, iso_error *e)
@@ -142,8 +146,8 @@ static int take_arrays(iso_local *l, iso_error *e)
                   (u->begin = iso_new(a, l->core.slices, sizeof *u->begin)) &&
                   (u->end = iso_new(a, l->core.slices, sizeof *u->end)) &&
                   (u->taken = iso_new(a, l->core.slices, sizeof *u->taken)) && (u->sum = iso_new(a, n, sizeof *u->sum)) &&
-                  (u->kept = iso_new(a, l->kept_capacity, sizeof *u->kept));
-    for (uint32_t i = 0; enough && i < l->states; i++)
+                  (u->kept = iso_new(a, l->kept_capacity ? l->kept_capacity : 1, sizeof *u->kept));
+    for (uint32_t i = 0; enough && !l->replicas && i < l->states; i++)
         enough = (l->state[i] = iso_new(a, l->values, sizeof(float))) != NULL;
     return enough ? 0
                   : no_memory(e, "weights, optimizer and coordinator",
@@ -155,6 +159,8 @@ static int prepare(iso_local *l, iso_error *e)
     int result = iso_core_config_check(&l->core, e);
     if (result == 0)
         result = take_arrays(l, e);
+    if (result == 0)
+        result = iso_local_merger_init(l, e);
     if (result)
         return result;
     if (pthread_mutex_init(&l->lock, NULL))
@@ -187,11 +193,6 @@ int iso_local_new(iso_local **out, const iso_local_config *config, iso_error *e)
     if (config->workers < 1 || config->workers > ISO_WORKERS_MAX)
         return iso_error_set(e, ISO_E_ARGUMENT, "workers: %u; 1 to %u are possible", config->workers,
                              ISO_WORKERS_MAX);
-    iso_plan plan;
-    iso_policy_plan(&config->policy, 1, 1, &plan);
-    if (plan.way != ISO_PLAN_SUM)
-        return iso_error_set(e, ISO_E_UNSUPPORTED, "policy '%s' sends differences, which threads that share their weights do "
-                             "not; `isochron simulate` runs it on any cluster", iso_policy_name(config->policy.policy));
     iso_local *l = iso_new(config->alloc, 1, sizeof *l);
     if (!l)
         return no_memory(e, "the local engine", sizeof *l);
@@ -202,6 +203,9 @@ int iso_local_new(iso_local **out, const iso_local_config *config, iso_error *e)
     l->patience = config->workers <= iso_cores_allowed() ? PATIENCE_NS : 0;
     atomic_init(&l->wake_at, ISO_NEVER);
     atomic_init(&l->waiting_until, 0);
+    iso_policy_plan(&config->policy, config->feed->view[ISO_FEED_TRAIN].count, config->job->batch, &l->plan);
+    l->replicas = l->plan.way != ISO_PLAN_SUM;
+    l->taken_last = &l->taken;
     configure_core(l);
     choose_deferral(l);
     int result = prepare(l, e);
@@ -230,6 +234,7 @@ void iso_local_free(iso_local *l)
     iso_free(l->alloc, l->update.taken);
     iso_free(l->alloc, l->update.sum);
     iso_free(l->alloc, l->update.kept);
+    iso_local_merger_fini(l);
     iso_free(l->alloc, l->effects.item);
     iso_free(l->alloc, l->coordinator_memory);
     iso_free(l->alloc, l->notes);
@@ -244,9 +249,12 @@ void iso_local_free(iso_local *l)
 
 /* ---- beginning ----------------------------------------------------------------------------------------- */
 
-float *iso_local_weights(const iso_local *l)
+void iso_local_set_weights(iso_local *l, const float *internal)
 {
-    return l->buffer[l->current];
+    if (l->replicas)
+        iso_net_publish(l->config.net, internal, iso_merger_array(l->merger, 0));
+    else
+        memcpy(l->buffer[l->current], internal, l->values * sizeof(float));
 }
 
 size_t iso_local_state_max(const iso_local *l)
@@ -266,9 +274,7 @@ int iso_local_resume(iso_local *l, const iso_snapshot *s, iso_error *e)
     result = iso_coordinator_resume(l->coordinator, s->core, s->core_bytes, e);
     if (result)
         return result;
-    iso_net_adopt(l->config.net, s->weights, l->buffer[l->current]);
-    for (uint32_t i = 0; i < l->states; i++)
-        iso_net_adopt(l->config.net, s->state[i], l->state[i]);
+    iso_local_adopt(l, s);
     return 0;
 }
 

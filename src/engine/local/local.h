@@ -47,11 +47,17 @@ int iso_local_new(iso_local **out, const iso_local_config *config, iso_error *e)
 /* Ends and joins the threads if they run. NULL is fine. */
 void iso_local_free(iso_local *l);
 
-/* The weights [P'], before _start to be filled, after _join the result. */
-float *iso_local_weights(const iso_local *l);
+/* Weights to begin with, internal layout [P'], before _start. */
+void iso_local_set_weights(iso_local *l, const float *internal);
+/* The weights of now, published [P]: before _start, or after _join the result. */
+void iso_local_get_weights(const iso_local *l, float *published);
 
 /* Bytes of a coordinator's saved state at most: for iso_snapshot_init. */
 size_t iso_local_state_max(const iso_local *l);
+
+/* The arrays beside the weights that a snapshot holds, by name: the optimiser's, or what nodes' differences are merged with. */
+uint32_t iso_local_state_arrays(const iso_local *l);
+const char *iso_local_state_name(const iso_local *l, uint32_t index);
 
 /* Goes on from a snapshot. Errors as iso_coordinator_resume. */
 int iso_local_resume(iso_local *l, const iso_snapshot *s, iso_error *e);
@@ -81,6 +87,8 @@ typedef struct iso_note {
     bool more;  /* COUNTED: not all ranges of this node in this round */
     bool late;  /* inside the engine: the snapshot is filled when this note is reached */
     int64_t at; /* ns, of the event */
+    uint64_t bytes_up, bytes_down, sent_up, sent_down; /* ROUND: iso_round_record; 0 where nothing leaves the process */
+    double probe; /* ROUND: accuracy on the test set after it; 0: not probed */
     union {
         iso_round_result round;
         iso_epoch_result epoch;

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "isochron/core.h"
 #include "isochron/nn.h"
 
 /* What decides it. */
@@ -17,6 +18,8 @@ typedef struct iso_need_of {
     uint64_t batch; /* samples of a full round */
     uint32_t unit, workers;
     bool best; /* a validation set: the best weights are kept */
+    const iso_plan *plan;      /* NULL: exact sums */
+    uint64_t samples;          /* of an epoch */
 } iso_need_of;
 
 /* Bytes, about. As doubles: no network is too large to be told its need. */

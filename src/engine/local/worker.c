@@ -4,7 +4,7 @@
 
 /* ---- inbox --------------------------------------------------------------------------------------------- */
 
-bool iso_local_inbox_put(worker *w, const iso_frame *frame, const float *weights)
+bool iso_local_inbox_put(worker *w, const iso_frame *frame, const float *weights, parcel *bulk)
 {
     uint32_t tail = atomic_load_explicit(&w->tail, memory_order_relaxed);
     if (tail - atomic_load_explicit(&w->head, memory_order_acquire) >= INBOX_SLOTS)
@@ -12,6 +12,9 @@ bool iso_local_inbox_put(worker *w, const iso_frame *frame, const float *weights
     slot *s = &w->inbox[tail % INBOX_SLOTS];
     s->frame = *frame;
     s->weights = weights;
+    s->bulk = bulk;
+    if (bulk)
+        iso_local_parcel_hold(bulk);
     atomic_store_explicit(&w->tail, tail + 1, memory_order_release);
     return true;
 }
@@ -32,9 +35,15 @@ void iso_local_inbox_taken(worker *w)
 static void deliver(worker *w, const iso_frame *frame)
 {
     iso_local *l = w->local;
+    parcel *answer = NULL;
     iso_event event = {.kind = ISO_EVENT_FRAME, .frame = frame};
+    if (w->replica && frame->kind == ISO_FRAME_SUM && !(answer = iso_local_replica_answer(w)))
+        return; /* the run has failed */
     iso_local_lock(l);
+    l->arriving = answer;
     iso_local_step(l, &event);
+    l->arriving = NULL;
+    iso_local_parcel_drop(answer);
     iso_local_unlock(l);
 }
 
@@ -50,8 +59,8 @@ static bool survive(worker *w)
     return fault.kind != ISO_FAULT_DIE;
 }
 
-/* One event of the worker's core and its effects. A COMPUTE is put off until the effects are done: w->have_order. */
-static void step(worker *w, iso_event *event)
+/* A COMPUTE is put off until the effects are done: w->have_order. */
+void iso_local_worker_step(worker *w, iso_event *event)
 {
     event->now = iso_clock_ns();
     if (iso_worker_step(w->core, event, &w->effects)) {
@@ -68,8 +77,16 @@ static void step(worker *w, iso_event *event)
             w->order = f->compute;
             w->have_order = true;
             break;
+        case ISO_EFFECT_CUT:
+            w->cut_units = f->cut.units;
+            break;
         case ISO_EFFECT_CANCEL:
             w->cancelled = true;
+            break;
+        case ISO_EFFECT_ADOPT:
+        case ISO_EFFECT_APPLY:
+            if (w->replica) /* else weights are shared */
+                iso_local_replica_news(w, f->round, f->kind == ISO_EFFECT_ADOPT);
             break;
         case ISO_EFFECT_WAKE:
             w->wake_at = f->at;
@@ -78,10 +95,12 @@ static void step(worker *w, iso_event *event)
         case ISO_EFFECT_FAILED:
             w->over = true;
             break;
-        default: /* ADOPT: weights are shared; LOG: the coordinator tells the same story */
+        default: /* LOG: the coordinator tells the same story */
             break;
         }
     }
+    if (w->replica)
+        iso_local_replica_session(w);
 }
 
 void iso_local_worker_frame(worker *w)
@@ -90,11 +109,26 @@ void iso_local_worker_frame(worker *w)
     iso_frame frame = s->frame;
     if (frame.kind == ISO_FRAME_WORK)
         w->weights = s->weights;
+    if (s->bulk)
+        iso_local_replica_heard(w, s->bulk, frame.kind);
     iso_local_inbox_taken(w);
     iso_event event = {.kind = ISO_EVENT_FRAME, .frame = &frame};
-    step(w, &event);
+    iso_local_worker_step(w, &event);
     if (frame.kind == ISO_FRAME_WORK && !w->have_order)
         atomic_fetch_add(&w->work_done, 1); /* stale: nothing will be computed */
+}
+
+static void compute(worker *w, iso_event *done)
+{
+    const iso_compute order = w->order;
+    if (w->replica && order.purpose == ISO_PASS_TRAIN) {
+        iso_local_replica_train(w, &order, done);
+        return;
+    }
+    if (w->replica)
+        w->weights = iso_replica_weights(w->replica);
+    iso_local_compute(w, &order, &done->totals);
+    done->units = order.units;
 }
 
 /* The order that step put off. False: a planted fault ends the thread. */
@@ -103,11 +137,11 @@ static bool run_order(worker *w)
     iso_event done = {.kind = ISO_EVENT_ORDER_DONE, .order = w->order.order};
     if (!survive(w))
         return false;
-    iso_local_compute(w, &w->order, &done.totals);
     w->have_order = false;
+    compute(w, &done);
     /* Nothing of this work reads the weights any more: said before the coordinator hears of it. */
     atomic_fetch_add(&w->work_done, 1);
-    step(w, &done);
+    iso_local_worker_step(w, &done);
     return true;
 }
 
@@ -118,6 +152,8 @@ static void run_slices(worker *w)
     while (iso_local_update_slice(w, &done)) {
         iso_local_lock(l);
         w->update_ns += done.totals.busy;
+        if (l->replicas)
+            iso_local_merge_done(l);
         iso_local_step(l, &done);
         iso_local_unlock(l);
     }
@@ -126,7 +162,7 @@ static void run_slices(worker *w)
 static void work(worker *w)
 {
     iso_local *l = w->local;
-    step(w, &(iso_event){.kind = ISO_EVENT_START});
+    iso_local_worker_step(w, &(iso_event){.kind = ISO_EVENT_START});
     while (!w->over && !atomic_load_explicit(&l->over, memory_order_acquire)) {
         if (w->have_order) {
             if (!run_order(w))
@@ -137,7 +173,7 @@ static void work(worker *w)
             iso_local_worker_frame(w);
         } else if (!iso_bell_wait(&w->bell, l->patience, w->wake_at)) {
             w->wake_at = ISO_NEVER;
-            step(w, &(iso_event){.kind = ISO_EVENT_TIMER});
+            iso_local_worker_step(w, &(iso_event){.kind = ISO_EVENT_TIMER});
         }
     }
 }

@@ -13,7 +13,19 @@ static const char coordinator_tensor[] = "state.coordinator";
 int iso_snapshot_init(iso_snapshot *s, const iso_net *net, const iso_optimizer *o, size_t core_capacity,
                       const iso_alloc *a, iso_error *e)
 {
-    *s = (iso_snapshot){.states = iso_optimizer_states(o), .core_capacity = core_capacity, .alloc = a};
+    const char *names[ISO_STATES_MAX];
+    uint32_t count = iso_optimizer_states(o);
+    for (uint32_t i = 0; i < count; i++)
+        names[i] = iso_optimizer_state_name(o, i);
+    return iso_snapshot_init_named(s, net, names, count, core_capacity, a, e);
+}
+
+int iso_snapshot_init_named(iso_snapshot *s, const iso_net *net, const char *const *names, uint32_t count,
+                            size_t core_capacity, const iso_alloc *a, iso_error *e)
+{
+    *s = (iso_snapshot){.states = count, .core_capacity = core_capacity, .alloc = a};
+    for (uint32_t i = 0; i < count; i++)
+        s->name[i] = names[i];
     size_t parameters = iso_net_parameters(net);
     bool enough = (s->weights = iso_new(a, parameters, sizeof(float))) && (s->core = iso_new(a, core_capacity, 1));
     for (uint32_t i = 0; enough && i < s->states; i++)
@@ -69,8 +81,8 @@ static void list_free(tensor_list *l, const iso_alloc *a)
 }
 
 /* s NULL: the weights alone, from `published` (NULL too: names and shapes only). */
-static int list_make(tensor_list *l, const iso_net *net, const iso_optimizer *o, const float *published,
-                     const iso_snapshot *s, const iso_alloc *a, iso_error *e)
+static int list_make(tensor_list *l, const iso_net *net, const float *published, const iso_snapshot *s,
+                     const iso_alloc *a, iso_error *e)
 {
     uint32_t part = iso_net_tensor_count(net), states = s ? s->states : 0;
     *l = (tensor_list){.count = part * (1 + states) + (s ? 1 : 0)};
@@ -83,7 +95,7 @@ static int list_make(tensor_list *l, const iso_net *net, const iso_optimizer *o,
     iso_weights_tensors(net, s ? s->weights : published, "", l->name, l->tensor);
     for (uint32_t i = 0; i < states; i++) {
         char prefix[ISO_NAME_MAX];
-        snprintf(prefix, sizeof prefix, "state.%s.", iso_optimizer_state_name(o, i));
+        snprintf(prefix, sizeof prefix, "state.%s.", s->name[i]);
         iso_weights_tensors(net, s->state[i], prefix, l->name + part * (1 + i), l->tensor + part * (1 + i));
     }
     if (s)
@@ -116,7 +128,7 @@ int iso_checkpoint_write(iso_run *run, const iso_card *card, const iso_net *net,
     char name[ISO_CHECKPOINT_NAME_MAX], crc[16];
     iso_checkpoint_name(s->round, name);
     tensor_list list;
-    int result = list_make(&list, net, &card->job->optimizer, NULL, s, run->alloc, e);
+    int result = list_make(&list, net, NULL, s, run->alloc, e);
     if (result)
         return result;
     iso_card_text text;
@@ -142,7 +154,7 @@ int iso_model_write(iso_run *run, const char *name, const iso_card *card, const 
     if (result)
         return result;
     tensor_list list;
-    result = list_make(&list, net, &card->job->optimizer, published, NULL, run->alloc, e);
+    result = list_make(&list, net, published, NULL, run->alloc, e);
     if (result)
         return result;
     char crc[16];
@@ -212,8 +224,7 @@ static int same_origin(const iso_card *mine, const iso_tensors *t, const char *p
     return result;
 }
 
-static int fill(const iso_tensors *t, const iso_card *card, const iso_net *net, const char *path, iso_snapshot *s,
-                iso_error *e)
+static int fill(const iso_tensors *t, const iso_net *net, const char *path, iso_snapshot *s, iso_error *e)
 {
     uint64_t epoch = 0;
     int result = iso_card_number(t, "round", UINT64_MAX, path, &s->round, e);
@@ -224,7 +235,7 @@ static int fill(const iso_tensors *t, const iso_card *card, const iso_net *net, 
         result = copy_array(net, t, "", s->weights, path, e);
     for (uint32_t i = 0; result == 0 && i < s->states; i++) {
         char prefix[ISO_NAME_MAX];
-        snprintf(prefix, sizeof prefix, "state.%s.", iso_optimizer_state_name(&card->job->optimizer, i));
+        snprintf(prefix, sizeof prefix, "state.%s.", s->name[i]);
         result = copy_array(net, t, prefix, s->state[i], path, e);
     }
     if (result == 0)
@@ -257,7 +268,7 @@ int iso_checkpoint_read(const iso_run *run, uint64_t round, const iso_card *card
     if (result == 0)
         result = same_origin(card, t, path, run->alloc, e);
     if (result == 0)
-        result = fill(t, card, net, path, s, e);
+        result = fill(t, net, path, s, e);
     iso_tensors_free(t);
     iso_bytes_release(&bytes);
     iso_free(run->alloc, path);

@@ -2,7 +2,7 @@
  * Checkpoints: the whole state of a run at a round border as checkpoint-ROUND.safetensors, and the model files.
  *
  *   conv1.weight ...                 the weights, published layout
- *   state.momentum.conv1.weight ...  each array of the optimiser, cut up like the weights
+ *   state.momentum.conv1.weight ...  each array of the optimiser (or of a merge of differences), cut up like the weights
  *   state.coordinator                the coordinator's own state, bytes
  *   metadata                         the card (card.h), `run` and the check sum
  *
@@ -17,7 +17,7 @@
 #include "engine/run/card.h"
 #include "engine/run/folder.h"
 
-#define ISO_STATES_MAX 2u
+#define ISO_STATES_MAX 4u
 
 typedef struct iso_snapshot {
     uint64_t round; /* rounds done */
@@ -25,6 +25,7 @@ typedef struct iso_snapshot {
     uint32_t states;
     float *weights;               /* [P] published */
     float *state[ISO_STATES_MAX]; /* [P] published */
+    const char *name[ISO_STATES_MAX]; /* "momentum", "error", ...: borrowed */
     uint8_t *core;                /* [core_bytes] */
     size_t core_bytes, core_capacity;
     char *run; /* JSON text of the figures so far; may be NULL */
@@ -34,6 +35,9 @@ typedef struct iso_snapshot {
 /* Takes all memory a snapshot of this network needs. Error: ISO_E_NOMEM. */
 int iso_snapshot_init(iso_snapshot *s, const iso_net *net, const iso_optimizer *o, size_t core_capacity,
                       const iso_alloc *a, iso_error *e);
+/* The same with arrays of any names, at most ISO_STATES_MAX, which must outlive the snapshot. */
+int iso_snapshot_init_named(iso_snapshot *s, const iso_net *net, const char *const *names, uint32_t count,
+                            size_t core_capacity, const iso_alloc *a, iso_error *e);
 void iso_snapshot_fini(iso_snapshot *s);
 
 /* Writes the checkpoint, then `latest`, then removes all but the newest `keep` files up to it. Errors: ISO_E_IO (the

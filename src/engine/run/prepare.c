@@ -101,6 +101,23 @@ static int check_labels(iso_session *s, uint32_t classes)
     return 0;
 }
 
+/* Local steps and units must fit each other: one of them divides the other. */
+static int unit_of_steps(iso_session *s)
+{
+    uint32_t step = s->plan.local_batch, unit = s->unit;
+    if (step % unit == 0 || unit % step == 0)
+        return 0;
+    for (unit = s->job->unit ? ISO_UNIT_MAX + 1 : ISO_LANES; unit <= ISO_UNIT_MAX; unit += ISO_LANES)
+        if (step % unit == 0 || unit % step == 0) {
+            s->unit = unit;
+            return 0;
+        }
+    return iso_error_set(s->error, ISO_E_ARGUMENT,
+                         "local_batch: steps of %" PRIu32 " samples do not fit units of %s: one must divide the other; take 1, 2, "
+                         "4, 8, 16 or a multiple of the unit",
+                         step, s->job->unit ? "the job's size" : "16, 32, 48 or 64");
+}
+
 int iso_session_net(iso_session *s)
 {
     uint32_t classes = s->job->model.classes ? s->job->model.classes : s->data.train.classes;
@@ -114,9 +131,10 @@ int iso_session_net(iso_session *s)
     s->feed.scale = s->card.scale;
     s->feed.shift = s->card.shift;
     s->batch = iso_policy_batch(&s->policy, s->training_part.count, s->job->batch);
-    s->rounds_in_epoch = iso_epoch_rounds(s->training_part.count, s->batch);
+    iso_policy_plan(&s->policy, s->training_part.count, s->job->batch, &s->plan);
+    s->rounds_in_epoch = s->plan.whole_epoch ? 0 : iso_epoch_rounds(s->training_part.count, s->batch);
     s->unit = s->job->unit ? s->job->unit : iso_net_unit(s->net, s->batch);
-    return 0;
+    return s->plan.way == ISO_PLAN_LOCAL ? unit_of_steps(s) : 0;
 }
 
 /* Refuses what the machine cannot hold, with the numbers: the kernel would grant it and kill the process later. */
@@ -127,6 +145,8 @@ static int check_memory(const iso_session *s)
                                                         .batch = s->batch,
                                                         .unit = s->unit,
                                                         .workers = s->workers,
+                                                        .plan = &s->plan,
+                                                        .samples = s->training_part.count,
                                                         .best = s->feed.view[ISO_FEED_VALIDATION].count > 0});
     double all = need.parameters + need.optimizer + need.workers, allowed = (double)iso_memory_allowed();
     if (all <= allowed)
@@ -170,13 +190,8 @@ static int digest(const iso_session *s, uint64_t *out)
     return text ? 0 : iso_error_set(s->error, ISO_E_NOMEM, "no memory for the job's text");
 }
 
-static int initial_weights(iso_session *s)
+static int weights_of_file(iso_session *s, float *w)
 {
-    float *w = iso_local_weights(s->local);
-    if (!s->job->init[0]) {
-        iso_net_init(s->net, s->job->seed, w);
-        return 0;
-    }
     char *path = NULL, sha256[ISO_SHA256_TEXT];
     iso_bytes bytes = {0};
     iso_tensors *t = NULL;
@@ -195,6 +210,31 @@ static int initial_weights(iso_session *s)
     iso_bytes_release(&bytes);
     iso_free(s->alloc, path);
     return result;
+}
+
+static int initial_weights(iso_session *s)
+{
+    float *w = iso_new(s->alloc, iso_net_values(s->net), sizeof *w);
+    if (!w)
+        return iso_error_set(s->error, ISO_E_NOMEM, "no memory for the first weights");
+    int result = 0;
+    if (s->job->init[0])
+        result = weights_of_file(s, w);
+    else
+        iso_net_init(s->net, s->job->seed, w);
+    if (result == 0)
+        iso_local_set_weights(s->local, w);
+    iso_free(s->alloc, w);
+    return result;
+}
+
+static int make_snapshot(iso_session *s)
+{
+    const char *names[ISO_STATES_MAX];
+    uint32_t count = iso_local_state_arrays(s->local);
+    for (uint32_t i = 0; i < count; i++)
+        names[i] = iso_local_state_name(s->local, i);
+    return iso_snapshot_init_named(&s->snapshot, s->net, names, count, iso_local_state_max(s->local), s->alloc, s->error);
 }
 
 static int name_nodes(iso_session *s)
@@ -232,8 +272,7 @@ int iso_session_engine(iso_session *s)
     if (result == 0)
         result = initial_weights(s);
     if (result == 0)
-        result = iso_snapshot_init(&s->snapshot, s->net, &s->job->optimizer, iso_local_state_max(s->local), s->alloc,
-                                   s->error);
+        result = make_snapshot(s);
     if (result == 0 && s->feed.view[ISO_FEED_VALIDATION].count) {
         s->best = iso_new(s->alloc, iso_net_parameters(s->net), sizeof *s->best);
         if (!s->best)

@@ -20,7 +20,8 @@ typedef struct iso_session {
     iso_job *job; /* a finished copy */
     iso_policy_spec policy;
     uint32_t workers, unit;
-    uint64_t batch, rounds_in_epoch;
+    iso_plan plan;
+    uint64_t batch, rounds_in_epoch; /* rounds_in_epoch: 0 when nobody knows before */
 
     iso_run run;
     iso_journal metrics, events;

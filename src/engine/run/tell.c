@@ -28,7 +28,7 @@ void iso_tell_begin(iso_session *s)
     const iso_observer *o = s->options->observer;
     s->progress = (iso_progress){.round = s->resumed_round,
                                  .rounds = s->rounds_in_epoch * s->job->epochs,
-                                 .epoch = (uint32_t)(s->resumed_round / s->rounds_in_epoch) + 1,
+                                 .epoch = (s->resumed_round ? s->snapshot.epoch : 0) + 1,
                                  .epochs = s->job->epochs,
                                  .samples = s->total.samples,
                                  .samples_total = s->training_part.count * s->job->epochs,

@@ -319,7 +319,7 @@ static int finish(iso_session *s, iso_summary *summary)
     float *published = iso_new_raw(s->alloc, iso_net_parameters(s->net), sizeof *published);
     if (!published)
         return iso_error_set(s->error, ISO_E_NOMEM, "no memory to write the model");
-    iso_net_publish(s->net, iso_local_weights(s->local), published);
+    iso_local_get_weights(s->local, published);
     iso_summary *t = &s->total;
     sum_up(s);
     int result = iso_model_write(&s->run, "model.safetensors", &s->card, s->net, published, t->rounds, t->epochs,
@@ -366,6 +366,9 @@ static int train(iso_session *s, iso_summary *summary)
     result = iso_session_flush(s, true);
     if (result)
         return result;
+    if (s->progress.rounds == 0)
+        return iso_error_set(s->error, ISO_E_INTERRUPTED, "stopped after round %" PRIu64 "; go on with --resume",
+                             s->snapshot.round);
     return iso_error_set(s->error, ISO_E_INTERRUPTED,
                          "stopped after round %" PRIu64 " of %" PRIu64 "; go on with --resume", s->snapshot.round,
                          s->progress.rounds);
@@ -393,7 +396,8 @@ static int prepare(iso_session *s, bool *finished)
     if (result)
         return result;
     if (s->resumed_round)
-        iso_tell(s, ISO_MESSAGE_INFO, "goes on after round %" PRIu64, s->resumed_round);
+        iso_tell(s, ISO_MESSAGE_INFO, "goes on after round %" PRIu64 "%s", s->resumed_round,
+                 s->plan.way == ISO_PLAN_SUM ? "" : "; what workers remembered of their steps begins at zero");
     else if (o->resume)
         iso_tell(s, ISO_MESSAGE_INFO, "%s holds no checkpoint yet: starts from the beginning", s->run.path);
     return 0;
