@@ -44,7 +44,7 @@ size_t iso_frame_bytes(const iso_frame *f)
 static const char *fields_wrong(const iso_frame *f, int *at)
 {
     *at = AT_KIND;
-    if (f->kind < ISO_FRAME_HELLO || f->kind > ISO_FRAME_BYE)
+    if (f->kind < ISO_FRAME_HELLO || f->kind > ISO_FRAME_PULSE)
         return "a kind of frame from 1 to 12";
     *at = AT_BODY_BYTES;
     if (f->body_bytes > ISO_BODY_MAX)
