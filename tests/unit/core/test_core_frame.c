@@ -164,7 +164,7 @@ static void fields_out_of_range_are_refused(void **state)
     static const struct {
         int at;
         uint32_t value;
-    } patch[] = {{6, 0}, {6, 13}, {32, 9}, {34, 0}, {36, 4}, {40, 0}, {44, 15}, {48, 0}, {56, 500}, {58, 1}};
+    } patch[] = {{6, 0}, {6, 15}, {32, 9}, {34, 0}, {36, 4}, {40, 0}, {44, 15}, {48, 0}, {56, 500}, {58, 1}};
     for (size_t i = 0; i < sizeof patch / sizeof *patch; i++) {
         size_t count = iso_frame_encode(&good, bytes, sizeof bytes);
         if (patch[i].at >= 36 && patch[i].at < 56)
@@ -209,8 +209,8 @@ static void bodies_come_back_and_refuse_other_lengths(void **state)
         body_welcome welcome;
         assert_true(iso_body_get_work(&f, &out) == (f.body_bytes == whole));
         assert_true(!iso_body_get_hello(&f, &hello) || f.body_bytes == 36);
-        assert_true(!iso_body_get_answer(&f, &answer) || f.body_bytes == 56);
-        assert_true(!iso_body_get_collect(&f, &collect) || f.body_bytes == 8);
+        assert_true(!iso_body_get_answer(&f, &answer) || f.body_bytes == 60);
+        assert_true(!iso_body_get_collect(&f, &collect) || f.body_bytes == 16);
         assert_true(!iso_body_get_reset(&f, &reset) || f.body_bytes == 24);
         assert_true(!iso_body_get_refuse(&f, &refuse) || f.body_bytes == 12);
         assert_true(!iso_body_get_welcome(&f, &welcome) || f.body_bytes == 8);
