@@ -310,53 +310,46 @@ static void update_now(iso_local *l, iso_event *done)
     iso_local_merge_done(l);
 }
 
-/* CHECKPOINT and the end come last whatever the order of the list: a checkpoint may be taken at any time before the
- * next update, and the work that is sent in the same step need not wait for the copy. True: *next is to be stepped. */
-static bool execute(iso_local *l, int64_t at, iso_event *next)
+/* What others wait for. Returns the number of update slices. */
+static uint32_t act(iso_local *l)
 {
-    const iso_effect *done = NULL, *failed = NULL;
-    bool border = false;
     uint32_t slices = 0;
     for (uint32_t i = 0; i < l->effects.count; i++) {
         const iso_effect *f = &l->effects.item[i];
-        switch (f->kind) {
-        case ISO_EFFECT_SEND:
+        if (f->kind == ISO_EFFECT_SEND)
             send(l, &f->frame);
-            break;
-        case ISO_EFFECT_UPDATE:
+        else if (f->kind == ISO_EFFECT_UPDATE)
             update(l, &f->update, slices++);
-            break;
-        case ISO_EFFECT_TAKE:
-            if (l->replicas) /* else sums stay in place */
-                iso_local_taken(l, &f->take);
-            break;
-        case ISO_EFFECT_WAKE:
+        else if (f->kind == ISO_EFFECT_TAKE && l->replicas) /* else sums stay in place */
+            iso_local_taken(l, &f->take);
+        else if (f->kind == ISO_EFFECT_WAKE)
             wake_at(l, f->at);
-            break;
-        case ISO_EFFECT_CHECKPOINT:
-            border = true;
-            break;
-        case ISO_EFFECT_ROUND:
-            note_round(l, &f->round_result, at);
-            break;
-        case ISO_EFFECT_EPOCH:
-            note_epoch(l, &f->epoch_result, at);
-            break;
-        case ISO_EFFECT_LOG:
-            note_record(l, &f->record, at);
-            break;
-        case ISO_EFFECT_DONE:
-            done = f;
-            break;
-        case ISO_EFFECT_FAILED:
-            failed = f;
-            break;
-        default:
-            break;
-        }
     }
     if (slices && !l->plan.free)
         update_publish(l, slices);
+    return slices;
+}
+
+/* What the calling thread is told. CHECKPOINT and the end come last. */
+static void tell(iso_local *l, int64_t at)
+{
+    const iso_effect *done = NULL, *failed = NULL;
+    bool border = false;
+    for (uint32_t i = 0; i < l->effects.count; i++) {
+        const iso_effect *f = &l->effects.item[i];
+        if (f->kind == ISO_EFFECT_ROUND)
+            note_round(l, &f->round_result, at);
+        else if (f->kind == ISO_EFFECT_EPOCH)
+            note_epoch(l, &f->epoch_result, at);
+        else if (f->kind == ISO_EFFECT_LOG)
+            note_record(l, &f->record, at);
+        else if (f->kind == ISO_EFFECT_CHECKPOINT)
+            border = true;
+        else if (f->kind == ISO_EFFECT_DONE)
+            done = f;
+        else if (f->kind == ISO_EFFECT_FAILED)
+            failed = f;
+    }
     if (border)
         checkpoint(l, done != NULL, at);
     if (done)
@@ -365,6 +358,15 @@ static bool execute(iso_local *l, int64_t at, iso_event *next)
         l->error = *failed->error;
         end(l, ISO_NOTE_FAILED, false, at);
     }
+}
+
+/* The effects of a step. Work goes out first whatever the order of the list: nobody waits for notes, nor for the copy of a border,
+ * which stands until the next update. True: *next is to be stepped. */
+static bool execute(iso_local *l, int64_t at, iso_event *next)
+{
+    uint32_t slices = act(l);
+    if (!l->ended)
+        tell(l, at);
     if (l->ended || slices == 0 || !l->plan.free)
         return false;
     update_now(l, next);
