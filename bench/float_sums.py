@@ -19,8 +19,12 @@ CHANGES = [
     ("include/isochron/nn.h", *SUMS), ("src/nn/layer.h", *SUMS), ("src/nn/pass.c", *SUMS), ("src/nn/layer/dense.c", *SUMS),
     ("src/nn/update.c", *SUMS), ("src/nn/update.c", r"0x1p-40 / ", "1.0 / "),
     ("src/nn/kernel/kernel.h", *SUMS), (f"{ISA}/step.h", *SUMS), (f"{ISA}/update.c", *SUMS),
-    (f"{ISA}/loss.c", r"isa/grid\.h", "isa/integer_grid.h"),  # losses stay integers
+    (f"{ISA}/loss.c", r"isa/grid\.h", "isa/integer_grid.h"),  # losses stay integers, and so do merges
+    (f"{ISA}/codec.c", r"isa/grid\.h", "isa/integer_grid.h"),
+    ("src/nn/kernel/kernel.h", r"(\(\*(?:weigh|mean)\)\((?:float \*value, const )?)float \*sum", r"\1int64_t *sum"),
     ("src/engine/local/inside.h", *SUMS),
+    # replicas, merges and the simulator hand on sums too: compiled, never run
+    ("CMakeLists.txt", r"(include\(cmake/options\.cmake\))", r"\1\nadd_compile_options(-Wno-incompatible-pointer-types)"),
 ]
 
 

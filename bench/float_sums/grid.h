@@ -17,6 +17,7 @@ ISO_INLINE void q_store(float *p, vq x) { v_store(p, x); }
 ISO_INLINE vq q_zero(void) { return v_zero(); }
 ISO_INLINE vq q_add(vq x, vq y) { return v_add(x, y); }
 ISO_INLINE vd d_from_q(vq x) { return x; }
+ISO_INLINE vd d_from_v(vf x) { return x; }
 ISO_INLINE vf v_from_d(vd x, double scale) { return v_mul(x, v_set((float)scale)); }
 
 ISO_INLINE void grid_take(float *sum, const float *x, size_t n, vf squares, float limit, bool *good)

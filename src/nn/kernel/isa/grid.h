@@ -30,6 +30,10 @@ ISO_INLINE vq q_rint_scaled(const float *x, double scale)
     return (vq){_mm512_cvtpd_epi64(_mm512_mul_pd(low, s)), _mm512_cvtpd_epi64(_mm512_mul_pd(high, s))};
 }
 ISO_INLINE vd d_from_q(vq x) { return (vd){_mm512_cvtepi64_pd(x.a), _mm512_cvtepi64_pd(x.b)}; }
+ISO_INLINE vd d_from_v(vf x)
+{
+    return (vd){_mm512_cvtps_pd(_mm512_castps512_ps256(x)), _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1))};
+}
 /* (float)(x * scale) */
 ISO_INLINE vf v_from_d(vd x, double scale)
 {
@@ -92,6 +96,10 @@ ISO_INLINE __m256d d_from_i64(__m256i x)
     return _mm256_add_pd(upper, _mm256_castsi256_pd(low));
 }
 ISO_INLINE vd d_from_q(vq x) { return (vd){d_from_i64(x.a), d_from_i64(x.b)}; }
+ISO_INLINE vd d_from_v(vf x)
+{
+    return (vd){_mm256_cvtps_pd(_mm256_castps256_ps128(x)), _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1))};
+}
 ISO_INLINE vf v_from_d(vd x, double scale)
 {
     __m256d s = _mm256_set1_pd(scale);
@@ -136,6 +144,7 @@ ISO_INLINE vq q_rint_small(const float *x)
     return r;
 }
 ISO_INLINE vd d_from_q(vq x) { vd r; ISO_EACH(i) r.v[i] = (double)x.v[i]; return r; }
+ISO_INLINE vd d_from_v(vf x) { vd r; ISO_EACH(i) r.v[i] = (double)x.v[i]; return r; }
 ISO_INLINE vf v_from_d(vd x, double scale)
 {
     vf r;

@@ -51,20 +51,6 @@ ISO_INLINE vf v_rint(vf x)
 #endif
 }
 
-ISO_INLINE vd d_from_v(vf x)
-{
-#if defined ISO_ISA_avx512
-    return (vd){_mm512_cvtps_pd(_mm512_castps512_ps256(x)), _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1))};
-#elif defined ISO_ISA_avx2
-    return (vd){_mm256_cvtps_pd(_mm256_castps256_ps128(x)), _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1))};
-#else
-    vd r;
-    for (int i = 0; i < VL; i++)
-        r.v[i] = (double)x.v[i];
-    return r;
-#endif
-}
-
 /* A gradient times GRID_SCALE by way of the grid to its mean, as one unit's would go through the integers: a float on the grid is an
  * integer that a double holds, and so does a float where the samples are a power of two (then scale only moves the exponent). */
 ISO_INLINE vf grid_mean(vf g, bool power, double scale)
