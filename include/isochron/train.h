@@ -24,7 +24,7 @@ struct iso_job;     /* isochron/job.h */
 struct iso_dataset; /* isochron/data.h */
 
 #define ISO_WORKERS_MAX 1024u /* worker threads of one local run */
-#define ISO_NODE_NAME_MAX 32u /* bytes of a node's name, with the NUL */
+#define ISO_NODE_NAME_MAX 40u /* bytes of a node's name, with the NUL */
 #define ISO_SHA256_TEXT 65u   /* 64 hexadecimal digits and the NUL */
 
 /* ---- what an observer sees ----------------------------------------------------------------------------- */
@@ -144,7 +144,9 @@ typedef struct iso_summary {
     uint32_t epochs;
     uint64_t rounds, samples;
     double seconds, samples_per_second, efficiency;
-    uint64_t bytes_up, bytes_down; /* payload and header bytes that left the process: 0 in the local engine */
+    uint64_t bytes_up, bytes_down; /* payload and header bytes that left the process, exact sums counted as fp32: 0 in the
+                                      local engine */
+    uint64_t sent_up, sent_down;   /* bytes really sent */
     char weights_sha256[ISO_SHA256_TEXT];
     uint64_t seed;
     char engine[16], sync[32];

@@ -11,7 +11,7 @@
 #include "isochron/data.h"
 
 const cli_command *const cli_commands[] = {
-    &cli_train, &cli_evaluate, &cli_predict, &cli_check, &cli_inspect, &cli_audit, &cli_compare, &cli_help, NULL,
+    &cli_train, &cli_evaluate, &cli_predict, &cli_check, &cli_inspect, &cli_audit, &cli_simulate, &cli_compare, &cli_help, NULL,
 };
 
 static const cli_option options[] = {

@@ -45,32 +45,6 @@ static int read_throttle(const char *text, uint32_t *speed, uint32_t *count)
     }
 }
 
-/* A folder that a new run may take: absent or empty. */
-static bool is_free(const char *path)
-{
-    iso_listing listing;
-    if (iso_path_kind_of(path) == ISO_PATH_MISSING)
-        return true;
-    if (iso_path_kind_of(path) != ISO_PATH_FOLDER || iso_folder_list(path, NULL, &listing, NULL))
-        return false;
-    bool empty = !listing.count;
-    iso_listing_free(&listing);
-    return empty;
-}
-
-/* runs/NAME, or the first of runs/NAME-2, -3, ... that is free. */
-static void choose_out(iso_job *job)
-{
-    for (unsigned n = 1; n < 1000000; n++) {
-        if (n == 1)
-            snprintf(job->out, sizeof job->out, "runs/%s", job->name);
-        else
-            snprintf(job->out, sizeof job->out, "runs/%s-%u", job->name, n);
-        if (is_free(job->out))
-            return;
-    }
-}
-
 /* The job of a train command. A run folder in the place of the job file, or --resume --out alone, mean the run's own
  * job.yaml. */
 static int read_job(const cli_arguments *a, bool resume, iso_job *job)
@@ -146,7 +120,7 @@ static int run(const cli_arguments *a)
     if (status)
         return status;
     if (!job.out[0])
-        choose_out(&job);
+        cli_choose_out(&job);
 
     cli_progress progress;
     cli_progress_init(&progress, quiet, json);

@@ -16,7 +16,7 @@ typedef struct cli_command {
     int (*run)(const cli_arguments *a); /* returns the exit status, has printed why */
 } cli_command;
 
-extern const cli_command cli_train, cli_evaluate, cli_predict, cli_check, cli_inspect, cli_audit, cli_compare,
+extern const cli_command cli_train, cli_evaluate, cli_predict, cli_check, cli_inspect, cli_audit, cli_compare, cli_simulate,
     cli_help;
 /* All of them, NULL at the end. */
 extern const cli_command *const cli_commands[];
@@ -42,6 +42,9 @@ void cli_command_print(const cli_command *c);
 /* The finished job of a command line: defaults, then the file `file` (NULL: none), then the options in their order. Prints what
  * is wrong; returns an exit status. */
 int cli_job_read(const cli_arguments *a, const char *file, iso_job *job);
+
+/* The run folder of a job that names none: runs/NAME, or the first of runs/NAME-2, -3, ... that is free. */
+void cli_choose_out(iso_job *job);
 
 /* --isa; *out is AUTO without it. Returns an exit status. */
 #define CLI_ISA_OPTION {"isa", "NAME", NULL, "auto, avx512, avx2 or scalar; the results do not depend on it"}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * From a command line to a job: the file first, the options over it in the order they were given. */
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/command.h"
@@ -68,4 +69,29 @@ int cli_isa_read(const cli_arguments *a, iso_isa *out)
         return 0;
     cli_error("--isa: unknown word '%s'; there are auto, avx512, avx2, scalar", word);
     return 2;
+}
+
+/* A folder that a new run may take: absent or empty. */
+static bool is_free(const char *path)
+{
+    iso_listing listing;
+    if (iso_path_kind_of(path) == ISO_PATH_MISSING)
+        return true;
+    if (iso_path_kind_of(path) != ISO_PATH_FOLDER || iso_folder_list(path, NULL, &listing, NULL))
+        return false;
+    bool empty = !listing.count;
+    iso_listing_free(&listing);
+    return empty;
+}
+
+void cli_choose_out(iso_job *job)
+{
+    for (unsigned n = 1; n < 1000000; n++) {
+        if (n == 1)
+            snprintf(job->out, sizeof job->out, "runs/%s", job->name);
+        else
+            snprintf(job->out, sizeof job->out, "runs/%s-%u", job->name, n);
+        if (is_free(job->out))
+            return;
+    }
 }

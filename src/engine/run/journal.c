@@ -12,7 +12,7 @@ static const char round_key[] = "{\"round\":";
 
 /* ---- writing: into room that was reserved, so that nothing is checked byte by byte --------------------- */
 
-#define HEAD_MAX 360u                            /* bytes of a line without its nodes, at most */
+#define HEAD_MAX 600u                            /* bytes of a line without its nodes, at most */
 #define NODE_MAX (ISO_NODE_NAME_MAX * 6u + 288u) /* bytes of a node, at most */
 
 /* value with `digits` places; value must be below 2^63 / 10^digits, else (and when it is no number) null. */
@@ -34,6 +34,11 @@ static char *fixed(char *at, double value, int digits)
         at += digits;
     }
     return at;
+}
+
+static char *real(char *at, double value)
+{
+    return isfinite(value) ? at + iso_print_double(at, value) : iso_line_text(at, "null");
 }
 
 static char *seconds(char *at, int64_t ns)
@@ -70,6 +75,16 @@ void iso_metrics_line(iso_buffer *b, const iso_round_record *r, const iso_node_r
     at = seconds(iso_line_text(at, ",\"seconds\":"), r->ns);
     at = iso_line_number(iso_line_text(at, ",\"bytes_up\":"), r->bytes_up);
     at = iso_line_number(iso_line_text(at, ",\"bytes_down\":"), r->bytes_down);
+    if (r->sent_up || r->sent_down) {
+        at = iso_line_number(iso_line_text(at, ",\"sent_up\":"), r->sent_up);
+        at = iso_line_number(iso_line_text(at, ",\"sent_down\":"), r->sent_down);
+    }
+    if (r->steps)
+        at = iso_line_number(iso_line_text(at, ",\"steps\":"), r->steps);
+    if (r->theta > 0) {
+        at = real(iso_line_text(at, ",\"variance\":"), r->variance);
+        at = real(iso_line_text(at, ",\"theta\":"), r->theta);
+    }
     if (r->probe_accuracy > 0)
         at = fixed(iso_line_text(at, ",\"probe_accuracy\":"), r->probe_accuracy, 6);
     at = iso_line_text(at, ",\"nodes\":[");

@@ -29,7 +29,10 @@ typedef struct iso_round_record {
     double loss; /* mean over the samples */
     double rate; /* learning rate of the step */
     int64_t ns;
-    uint64_t bytes_up, bytes_down;
+    uint64_t bytes_up, bytes_down; /* as a wire counts them: exact sums as fp32 */
+    uint64_t sent_up, sent_down;   /* bytes really sent; no keys when none were */
+    uint32_t steps;                /* of the fastest node, rounds of local steps alone; 0: no key */
+    double variance, theta;        /* of their monitor; theta 0: no keys */
     double probe_accuracy; /* on the test set after this round, off the clock; not above 0: none was made, and no key */
 } iso_round_record;
 

@@ -6,8 +6,6 @@
 
 #include "base/hash64.h"
 #include "engine/file/file.h"
-#include "engine/local/need.h"
-#include "engine/machine/memory.h"
 #include "engine/run/model.h"
 #include "engine/run/session.h"
 
@@ -137,28 +135,6 @@ int iso_session_net(iso_session *s)
     return s->plan.way == ISO_PLAN_LOCAL ? unit_of_steps(s) : 0;
 }
 
-/* Refuses what the machine cannot hold, with the numbers: the kernel would grant it and kill the process later. */
-static int check_memory(const iso_session *s)
-{
-    const iso_need need = iso_local_need(&(iso_need_of){.net = s->net,
-                                                        .optimizer = &s->job->optimizer,
-                                                        .batch = s->batch,
-                                                        .unit = s->unit,
-                                                        .workers = s->workers,
-                                                        .plan = &s->plan,
-                                                        .samples = s->training_part.count,
-                                                        .best = s->feed.view[ISO_FEED_VALIDATION].count > 0});
-    double all = need.parameters + need.optimizer + need.workers, allowed = (double)iso_memory_allowed();
-    if (all <= allowed)
-        return 0;
-    const double mib = 1 << 20;
-    return iso_error_set(s->error, ISO_E_NOMEM,
-                         "the run needs about %.0f MiB of memory, %.0f MiB are allowed here: weights %.0f, optimizer "
-                         "%.0f, %" PRIu32 " workers %.0f MiB; take fewer workers or a smaller network",
-                         all / mib, allowed / mib, need.parameters / mib, need.optimizer / mib, s->workers,
-                         need.workers / mib);
-}
-
 /* ---- engine -------------------------------------------------------------------------------------------- */
 
 /* Of all that decides the numbers: what a resume may change is left out. */
@@ -223,52 +199,41 @@ static int initial_weights(iso_session *s)
     else
         iso_net_init(s->net, s->job->seed, w);
     if (result == 0)
-        iso_local_set_weights(s->local, w);
+        s->engine->take(s->self, w);
     iso_free(s->alloc, w);
     return result;
+}
+
+void iso_session_name(iso_session *s, uint32_t i, const char *name)
+{
+    snprintf(s->name[i], sizeof s->name[i], "\"%.*s\"", (int)sizeof s->name[i] - 3, name);
+}
+
+const char *iso_session_node(iso_session *s, uint32_t i)
+{
+    snprintf(s->shown, sizeof s->shown, "%.*s", (int)strlen(s->name[i]) - 2, s->name[i] + 1);
+    return s->shown;
 }
 
 static int make_snapshot(iso_session *s)
 {
     const char *names[ISO_STATES_MAX];
-    uint32_t count = iso_local_state_arrays(s->local);
+    uint32_t count = s->engine->arrays(s->self);
     for (uint32_t i = 0; i < count; i++)
-        names[i] = iso_local_state_name(s->local, i);
-    return iso_snapshot_init_named(&s->snapshot, s->net, names, count, iso_local_state_max(s->local), s->alloc, s->error);
-}
-
-static int name_nodes(iso_session *s)
-{
-    s->name = iso_new(s->alloc, s->workers, sizeof *s->name);
-    s->node = iso_new(s->alloc, s->workers, sizeof *s->node);
-    if (!s->name || !s->node)
-        return iso_error_set(s->error, ISO_E_NOMEM, "no memory for the names of %" PRIu32 " workers", s->workers);
-    for (uint32_t i = 0; i < s->workers; i++)
-        snprintf(s->name[i], sizeof s->name[i], "\"worker-%" PRIu32 "\"", i);
-    return 0;
+        names[i] = s->engine->array_name(s->self, i);
+    return iso_snapshot_init_named(&s->snapshot, s->net, names, count, s->engine->state_max(s->self), s->alloc, s->error);
 }
 
 int iso_session_engine(iso_session *s)
 {
     uint64_t job_digest = 0;
-    int result = check_memory(s);
+    s->name = iso_new(s->alloc, s->workers, sizeof *s->name);
+    s->node = iso_new(s->alloc, s->workers, sizeof *s->node);
+    if (!s->name || !s->node)
+        return iso_error_set(s->error, ISO_E_NOMEM, "no memory for the names of %" PRIu32 " workers", s->workers);
+    int result = digest(s, &job_digest);
     if (result == 0)
-        result = digest(s, &job_digest);
-    if (result)
-        return result;
-    iso_local_config c = {.net = s->net,
-                          .feed = &s->feed,
-                          .job = s->job,
-                          .workers = s->workers,
-                          .unit = s->unit,
-                          .throttle = s->options->throttle,
-                          .throttle_count = s->options->throttle_count,
-                          .policy = s->policy,
-                          .job_digest = job_digest,
-                          .data_digest = s->data.train.fingerprint,
-                          .faults = s->options->faults,
-                          .alloc = s->alloc};
-    result = iso_local_new(&s->local, &c, s->error);
+        result = s->engine->open(s, job_digest);
     if (result == 0)
         result = initial_weights(s);
     if (result == 0)
@@ -278,7 +243,7 @@ int iso_session_engine(iso_session *s)
         if (!s->best)
             result = iso_error_set(s->error, ISO_E_NOMEM, "no memory for the best weights");
     }
-    return result ? result : name_nodes(s);
+    return result;
 }
 
 static void skipped(void *context, const char *sentence)
@@ -292,7 +257,7 @@ int iso_session_resume(iso_session *s)
     int result = iso_checkpoint_newest(&s->run, &s->card, s->net, &s->snapshot, &found, skipped, s, s->error);
     if (result || !found)
         return result;
-    result = iso_local_resume(s->local, &s->snapshot, s->error);
+    result = s->engine->resume(s->self, &s->snapshot, s->error);
     if (result)
         return result;
     s->resumed_round = s->snapshot.round;
@@ -313,7 +278,8 @@ int iso_session_resume(iso_session *s)
 
 void iso_session_fini(iso_session *s)
 {
-    iso_local_free(s->local);
+    if (s->self)
+        s->engine->free(s->self);
     iso_snapshot_fini(&s->snapshot);
     iso_free(s->alloc, s->best);
     iso_net_free(s->net);

@@ -7,6 +7,7 @@
 #include "engine/local/local.h"
 #include "engine/run/card.h"
 #include "engine/run/checkpoint.h"
+#include "engine/run/engine.h"
 #include "engine/run/folder.h"
 #include "engine/run/journal.h"
 #include "engine/run/summary.h"
@@ -15,6 +16,9 @@
 #define ISO_SPEED_POINTS 32u
 
 typedef struct iso_session {
+    const iso_engine *engine;
+    void *self;          /* the engine's */
+    const void *setting; /* what the engine's caller gave it; may be NULL */
     const iso_train_options *options;
     const iso_alloc *alloc;
     iso_job *job; /* a finished copy */
@@ -37,7 +41,6 @@ typedef struct iso_session {
     iso_feed feed;
     iso_card card;
     iso_net *net;
-    iso_local *local;
     iso_snapshot snapshot;
     float *best; /* [P], with validation */
 
@@ -48,8 +51,9 @@ typedef struct iso_session {
     int64_t training_ns;             /* in rounds, of this call */
     uint64_t samples;                /* of this call */
     double alone;                    /* samples a second of all workers, each alone; 0: not measured */
-    char (*name)[ISO_NODE_NAME_MAX]; /* [workers] as JSON text */
+    char (*name)[ISO_NODE_NAME_MAX]; /* [workers] as JSON text: with quotes */
     uint32_t *node;                  /* [workers] places in total.nodes */
+    char shown[ISO_NODE_NAME_MAX];   /* of iso_session_node */
 
     iso_progress progress;
     int64_t told_at, epoch_begun_at;
@@ -80,10 +84,21 @@ void iso_tell_event(iso_session *s, const char *event, int64_t at, uint64_t roun
 
 /* ---- train.c ------------------------------------------------------------------------------------------- */
 
+/* iso_train with any engine; setting: for its functions. */
+int iso_session_run(const iso_engine *engine, const void *setting, const iso_job *job, const iso_train_options *options,
+                    iso_summary *summary, iso_error *e);
+/* Now by the engine's clock. */
+int64_t iso_session_now(const iso_session *s);
+
 /* Writes what was told so far. sync: to the disk. Errors: ISO_E_IO, ISO_E_NOMEM. */
 int iso_session_flush(iso_session *s, bool sync);
 
 /* ---- prepare.c ----------------------------------------------------------------------------------------- */
+
+/* The name of node i: no quotes, backslashes or control characters in it, short enough. */
+void iso_session_name(iso_session *s, uint32_t i, const char *name);
+/* It again, for messages; good until the next call. */
+const char *iso_session_node(iso_session *s, uint32_t i);
 
 /* Data, network, engine; in this order, each with its own errors. */
 int iso_session_data(iso_session *s);

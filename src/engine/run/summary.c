@@ -72,6 +72,10 @@ static json_t *summary_object(const iso_summary *s)
     bad |= json_object_set_new(o, "bytes_up", whole(s->bytes_up));
     bad |= json_object_set_new(o, "bytes_down", whole(s->bytes_down));
     bad |= json_object_set_new(o, "weights_sha256", word(s->weights_sha256));
+    if (s->sent_up || s->sent_down) {
+        bad |= json_object_set_new(o, "sent_up", whole(s->sent_up));
+        bad |= json_object_set_new(o, "sent_down", whole(s->sent_down));
+    }
     bad |= json_object_set_new(o, "seed", whole(s->seed));
     bad |= json_object_set_new(o, "engine", word(s->engine));
     bad |= json_object_set_new(o, "sync", word(s->sync));
@@ -202,6 +206,8 @@ int iso_summary_parse(iso_summary *s, const char *text, size_t size, const char 
     s->efficiency = get_real(o, "efficiency");
     s->bytes_up = get_whole(o, "bytes_up");
     s->bytes_down = get_whole(o, "bytes_down");
+    s->sent_up = get_whole(o, "sent_up");
+    s->sent_down = get_whole(o, "sent_down");
     s->seed = get_whole(o, "seed");
     get_word(o, "weights_sha256", s->weights_sha256, sizeof s->weights_sha256);
     get_word(o, "engine", s->engine, sizeof s->engine);

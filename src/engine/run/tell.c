@@ -79,11 +79,11 @@ static void measure_speed(iso_session *s, int64_t now)
 void iso_tell_progress(iso_session *s, bool now_wanted)
 {
     const iso_observer *o = s->options->observer;
-    int64_t now = iso_clock_ns();
+    int64_t clock = iso_clock_ns(), now = iso_session_now(s);
     uint32_t rate = s->options->progress_per_second ? s->options->progress_per_second : 10;
-    if (!now_wanted && now - s->told_at < 1000000000 / (int64_t)rate)
+    if (!now_wanted && clock - s->told_at < 1000000000 / (int64_t)rate)
         return;
-    s->told_at = now;
+    s->told_at = clock;
     measure_speed(s, now);
     iso_progress *p = &s->progress;
     p->seconds = (double)(now - s->begun_at) * 1e-9;
@@ -124,7 +124,19 @@ void iso_tell_round(iso_session *s, const iso_note *n)
                              .loss =
                                  r->totals.samples ? iso_wide_loss(r->totals.loss) / (double)r->totals.samples : NAN,
                              .rate = r->rate,
-                             .ns = ns};
+                             .ns = ns,
+                             .bytes_up = n->bytes_up,
+                             .bytes_down = n->bytes_down,
+                             .sent_up = n->sent_up,
+                             .sent_down = n->sent_down,
+                             .steps = r->steps,
+                             .variance = r->variance,
+                             .theta = r->theta,
+                             .probe_accuracy = n->probe};
+    s->total.bytes_up += n->bytes_up;
+    s->total.bytes_down += n->bytes_down;
+    s->total.sent_up += n->sent_up;
+    s->total.sent_down += n->sent_down;
     iso_metrics_line(&s->metrics_text, &line, n->node, s->name, s->workers);
 }
 
@@ -205,25 +217,24 @@ void iso_tell_epoch(iso_session *s, const iso_note *n)
 /* What a person should hear of at once. */
 static void record_message(iso_session *s, const iso_record *r)
 {
+    const char *name = r->node == ISO_COORDINATOR || r->node >= s->workers ? "" : iso_session_node(s, r->node);
     switch (r->kind) {
     case ISO_RECORD_DEAD:
         iso_tell(s, ISO_MESSAGE_WARNING,
-                 "worker-%" PRIu32 " did not answer in time in round %" PRIu64
-                 ": the others do its work until it is back",
-                 r->node, r->round + 1);
+                 "%s did not answer in time in round %" PRIu64 ": the others do its work until it is back", name,
+                 r->round + 1);
         break;
     case ISO_RECORD_LOST:
-        iso_tell(s, ISO_MESSAGE_WARNING, "worker-%" PRIu32 " is lost in round %" PRIu64 ": the others do its work",
-                 r->node, r->round + 1);
+        iso_tell(s, ISO_MESSAGE_WARNING, "%s is lost in round %" PRIu64 ": the others do its work", name, r->round + 1);
         break;
     case ISO_RECORD_RETURN:
-        iso_tell(s, ISO_MESSAGE_INFO, "worker-%" PRIu32 " is back", r->node);
+        iso_tell(s, ISO_MESSAGE_INFO, "%s is back", name);
         break;
     case ISO_RECORD_WAITING:
         iso_tell(s, ISO_MESSAGE_WARNING, "no worker answers: waiting for one to come back");
         break;
     case ISO_RECORD_REFUSED:
-        iso_tell(s, ISO_MESSAGE_WARNING, "worker-%" PRIu32 " was refused: %s", r->node, iso_refusal_text(r->reason));
+        iso_tell(s, ISO_MESSAGE_WARNING, "%s was refused: %s", name, iso_refusal_text(r->reason));
         break;
     default:
         break;
@@ -250,10 +261,10 @@ void iso_tell_counted(iso_session *s, const iso_note *n)
 
 void iso_tell_record(iso_session *s, const iso_record *r, int64_t at)
 {
-    char more[200];
+    char more[240];
     int n = snprintf(more, sizeof more, ",\"epoch\":%" PRIu32, r->epoch + 1);
-    if (r->node != ISO_COORDINATOR && n > 0)
-        n += snprintf(more + n, sizeof more - (size_t)n, ",\"node\":\"worker-%" PRIu32 "\"", r->node);
+    if (r->node < s->workers && n > 0)
+        n += snprintf(more + n, sizeof more - (size_t)n, ",\"node\":%s", s->name[r->node]);
     if (r->kind == ISO_RECORD_REVOKE && n > 0)
         n += snprintf(more + n, sizeof more - (size_t)n, ",\"units\":%" PRIu64, r->units);
     if (r->reason && n > 0)

@@ -144,11 +144,11 @@ static void sum_up(iso_session *s)
     iso_summary *t = &s->total;
     double training = s->earlier_training_seconds + (double)s->training_ns * 1e-9,
            now = (double)s->training_ns * 1e-9;
-    t->seconds = s->earlier_seconds + (double)(iso_clock_ns() - s->begun_at) * 1e-9;
+    t->seconds = s->earlier_seconds + (double)(iso_session_now(s) - s->begun_at) * 1e-9;
     t->samples_per_second = training > 0 ? (double)t->samples / training : NAN;
     t->efficiency = s->alone > 0 && now > 0 ? (double)s->samples / now / s->alone : NAN;
     t->seed = s->job->seed;
-    snprintf(t->engine, sizeof t->engine, "local");
+    snprintf(t->engine, sizeof t->engine, "%s", s->engine->name);
     snprintf(t->sync, sizeof t->sync, "%s", iso_policy_name(s->policy.policy));
     for (uint32_t i = 0; i < t->node_count; i++)
         t->nodes[i].share = t->samples ? (double)t->nodes[i].samples / (double)t->samples : 0;
@@ -157,9 +157,7 @@ static void sum_up(iso_session *s)
 static int begin_figures(iso_session *s)
 {
     for (uint32_t i = 0; i < s->workers; i++) {
-        char name[ISO_NODE_NAME_MAX];
-        snprintf(name, sizeof name, "worker-%" PRIu32, i);
-        iso_node_summary *n = iso_summary_node(&s->total, name, s->alloc);
+        iso_node_summary *n = iso_summary_node(&s->total, iso_session_node(s, i), s->alloc);
         if (!n)
             return iso_error_set(s->error, ISO_E_NOMEM, "no memory for the figures of %" PRIu32 " workers",
                                  s->workers);
@@ -221,7 +219,7 @@ static int on_note(iso_session *s, const iso_note *n, bool *over, bool *stopped)
         return 0;
     case ISO_NOTE_FAILED:
         *over = true;
-        return s->failed ? 0 : (*s->error = *iso_local_error(s->local)).code;
+        return s->failed ? 0 : (*s->error = *s->engine->error(s->self)).code;
     }
     return 0;
 }
@@ -231,14 +229,14 @@ static int watch(iso_session *s, bool *stopped)
 {
     bool over = false, asked = false;
     while (!over) {
-        const iso_note *n = iso_local_next(s->local, iso_clock_ns() + POLL_NS);
+        const iso_note *n = s->engine->next(s->self, iso_clock_ns() + POLL_NS);
         int result = 0;
         if (n) {
             if (s->failed)
                 over = n->kind == ISO_NOTE_DONE || n->kind == ISO_NOTE_FAILED;
             else
                 result = on_note(s, n, &over, stopped);
-            iso_local_pop(s->local);
+            s->engine->pop(s->self);
         } else if (!s->failed) {
             iso_tell_progress(s, false);
             if (iso_clock_ns() - s->flushed_at >= FLUSH_NS)
@@ -248,42 +246,15 @@ static int watch(iso_session *s, bool *stopped)
             s->failed = result;
         bool wanted = s->failed || (s->options->stop && atomic_load_explicit(s->options->stop, memory_order_relaxed));
         if (wanted && !asked && !over) {
-            iso_local_stop(s->local);
+            s->engine->stop(s->self);
             asked = true;
         }
     }
-    iso_local_join(s->local);
+    s->engine->join(s->self);
     return s->failed;
 }
 
 /* ---- beginning and end --------------------------------------------------------------------------------- */
-
-static int calibrate(iso_session *s)
-{
-    for (uint32_t i = 0; i < s->workers; i++) {
-        double speed;
-        int result = iso_local_calibrate(s->local, i, s->options->stop, &speed, s->error);
-        if (result)
-            return result;
-        iso_tell(s, ISO_MESSAGE_INFO, "worker-%" PRIu32 " alone: %.0f samples a second", i, speed);
-        s->alone += speed;
-    }
-    return 0;
-}
-
-static void warn_of_idle_workers(iso_session *s)
-{
-    uint32_t cores = iso_cores_allowed();
-    uint64_t units = iso_units_in(s->batch, s->unit);
-    if (s->workers > cores)
-        iso_tell(s, ISO_MESSAGE_WARNING, "%" PRIu32 " workers share %" PRIu32 " %s", s->workers, cores,
-                 cores == 1 ? "core" : "cores");
-    if (s->workers > units)
-        iso_tell(s, ISO_MESSAGE_INFO,
-                 "a batch of %" PRIu64 " samples in units of %" PRIu32 " keeps %" PRIu64 " of %" PRIu32
-                 " workers busy; the others are idle",
-                 s->batch, s->unit, units, s->workers);
-}
 
 static int begin(iso_session *s)
 {
@@ -297,34 +268,38 @@ static int begin(iso_session *s)
     if (result)
         return result;
     iso_tell_begin(s);
-    warn_of_idle_workers(s);
-    if (s->options->calibrate) {
-        result = calibrate(s);
-        if (result)
-            return result;
-    }
-    s->begun_at = s->flushed_at = s->told_at = s->epoch_begun_at = iso_clock_ns();
+    result = s->engine->greet ? s->engine->greet(s) : 0;
+    if (result)
+        return result;
+    s->begun_at = s->epoch_begun_at = iso_session_now(s);
+    s->flushed_at = s->told_at = iso_clock_ns();
     char more[320];
     snprintf(more, sizeof more,
-             ",\"time\":%lld,\"engine\":\"local\",\"sync\":\"%s\",\"workers\":%" PRIu32 ",\"seed\":%" PRIu64
+             ",\"time\":%lld,\"engine\":\"%s\",\"sync\":\"%s\",\"workers\":%" PRIu32 ",\"seed\":%" PRIu64
              ",\"samples\":%" PRIu64 ",\"epochs\":%" PRIu32 ",\"batch\":%" PRIu64,
-             (long long)time(NULL), iso_policy_name(s->policy.policy), s->workers, s->job->seed, s->training_part.count,
+             (long long)time(NULL), s->engine->name, iso_policy_name(s->policy.policy), s->workers, s->job->seed, s->training_part.count,
              s->job->epochs, s->batch);
     iso_tell_event(s, s->resumed_round ? "resume" : "start", s->begun_at, s->resumed_round, more);
-    return iso_local_start(s->local, &s->snapshot, s->best, s->error);
+    return s->engine->start(s->self, &s->snapshot, s->best, s->error);
 }
 
-static int finish(iso_session *s, iso_summary *summary)
+static int write_model(iso_session *s)
 {
     float *published = iso_new_raw(s->alloc, iso_net_parameters(s->net), sizeof *published);
     if (!published)
         return iso_error_set(s->error, ISO_E_NOMEM, "no memory to write the model");
-    iso_local_get_weights(s->local, published);
+    s->engine->publish(s->self, published);
+    int result = iso_model_write(&s->run, "model.safetensors", &s->card, s->net, published, s->total.rounds, s->total.epochs,
+                                 s->total.weights_sha256, s->error);
+    iso_free(s->alloc, published);
+    return result;
+}
+
+static int finish(iso_session *s, iso_summary *summary)
+{
     iso_summary *t = &s->total;
     sum_up(s);
-    int result = iso_model_write(&s->run, "model.safetensors", &s->card, s->net, published, t->rounds, t->epochs,
-                                 t->weights_sha256, s->error);
-    iso_free(s->alloc, published);
+    int result = !s->engine->has_model || s->engine->has_model(s) ? write_model(s) : 0;
     if (result == 0)
         result = iso_session_flush(s, true);
     if (result == 0)
@@ -345,8 +320,10 @@ static void write_the_rest(iso_session *s, const char *event)
 {
     iso_error ignored, *first = s->error;
     s->error = &ignored;
-    iso_tell_event(s, event, iso_clock_ns(), s->total.rounds, "");
+    iso_tell_event(s, event, iso_session_now(s), s->total.rounds, "");
     iso_session_flush(s, true);
+    if (s->engine->close)
+        s->engine->close(s);
     s->error = first;
 }
 
@@ -356,11 +333,13 @@ static int train(iso_session *s, iso_summary *summary)
     bool stopped = false;
     if (result == 0)
         result = watch(s, &stopped);
-    if (result == ISO_E_NONFINITE)
+    if (result == ISO_E_NONFINITE || result == ISO_E_WRONG || result == ISO_E_STUCK)
         write_the_rest(s, "failed");
+    if (result == 0 && s->engine->close)
+        result = s->engine->close(s);
     if (result)
         return result;
-    iso_tell_event(s, stopped ? "stop" : "done", iso_clock_ns(), s->total.rounds, "");
+    iso_tell_event(s, stopped ? "stop" : "done", iso_session_now(s), s->total.rounds, "");
     if (!stopped)
         return finish(s, summary);
     result = iso_session_flush(s, true);
@@ -407,18 +386,21 @@ static int check_options(const iso_train_options *o, iso_error *e)
 {
     if (o->resume && o->force)
         return iso_error_set(e, ISO_E_ARGUMENT, "resume goes on with a run, force removes it: give one of the two");
-    if (o->workers > ISO_WORKERS_MAX)
-        return iso_error_set(e, ISO_E_ARGUMENT, "workers: %" PRIu32 "; 1 to %u are possible", o->workers,
-                             ISO_WORKERS_MAX);
     return 0;
 }
 
-int iso_train(const struct iso_job *job, const iso_train_options *options, iso_summary *summary, iso_error *e)
+int64_t iso_session_now(const iso_session *s)
+{
+    return s->engine->now ? s->engine->now(s->self) : iso_clock_ns();
+}
+
+int iso_session_run(const iso_engine *engine, const void *setting, const iso_job *job, const iso_train_options *options,
+                    iso_summary *summary, iso_error *e)
 {
     iso_train_options standard;
     iso_train_options_default(&standard);
     iso_error own;
-    iso_session s = {.options = options ? options : &standard, .error = e ? e : &own};
+    iso_session s = {.engine = engine, .setting = setting, .options = options ? options : &standard, .error = e ? e : &own};
     s.alloc = s.options->alloc ? s.options->alloc : iso_alloc_default();
     s.run = (iso_run){.fd = -1, .alloc = s.alloc};
     s.metrics.fd = s.events.fd = -1;
@@ -438,12 +420,11 @@ int iso_train(const struct iso_job *job, const iso_train_options *options, iso_s
         result = iso_job_finish(s.job, s.error);
     }
     if (result == 0) {
-        if (s.options->workers)
-            s.job->workers = s.options->workers;
-        s.workers = s.job->workers ? s.job->workers : iso_cores_allowed();
         iso_policy_spec_default(&s.policy, iso_policy_find(s.job->policy));
         result = iso_policy_spec_parse(&s.policy, s.job->parameters, s.error);
     }
+    if (result == 0)
+        result = engine->nodes(&s);
     if (result == 0) {
         iso_run_mode mode = s.options->resume ? ISO_RUN_RESUME : s.options->force ? ISO_RUN_FORCE : ISO_RUN_NEW;
         result = iso_run_open(&s.run, s.job->out, mode, s.options->faults, s.alloc, s.error);
@@ -459,4 +440,9 @@ int iso_train(const struct iso_job *job, const iso_train_options *options, iso_s
     if (result == 0)
         *s.error = (iso_error){.code = 0}; /* a damaged checkpoint that was passed over is no error any more */
     return result;
+}
+
+int iso_train(const struct iso_job *job, const iso_train_options *options, iso_summary *summary, iso_error *e)
+{
+    return iso_session_run(&iso_engine_local, NULL, job, options, summary, e);
 }
