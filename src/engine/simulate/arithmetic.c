@@ -130,13 +130,20 @@ static sim_blob *find_news(sim_node *n, uint64_t round, bool full)
     return NULL;
 }
 
+/* In the middle, but not in the padding, which nobody reads: that is 0. */
+static void flip_in(uint32_t *value, size_t count)
+{
+    size_t i = count / 2;
+    while (i + 1 < count && value[i] == 0)
+        i++;
+    value[i] ^= 1u << 12;
+}
+
 /* The canary: one bit of what a node holds turns. */
 static void flip_bit(iso_sim *s, sim_node *n)
 {
-    const size_t value = s->parameters / 2;
     if (n->replica) {
-        uint32_t *base = (uint32_t *)(void *)(uintptr_t)iso_replica_weights(n->replica);
-        base[value] ^= 1u << 12;
+        flip_in((uint32_t *)(void *)(uintptr_t)iso_replica_weights(n->replica), s->values);
         return;
     }
     if (!n->weights || !n->weights->internal) {
@@ -147,7 +154,7 @@ static void flip_bit(iso_sim *s, sim_node *n)
     if (!copy)
         return;
     memcpy(copy->internal, n->weights->internal, s->values * sizeof(float));
-    ((uint32_t *)(void *)copy->internal)[value] ^= 1u << 12;
+    flip_in((uint32_t *)(void *)copy->internal, s->values);
     copy->round = n->weights->round;
     copy->true_one = n->weights;
     n->weights = copy;
@@ -267,9 +274,9 @@ static void take_answers(iso_sim *s, const iso_update_order *o)
     iso_error e = {0};
     iso_merger_begin(s->merger, o->samples);
     for (uint32_t i = 0; i < o->node_count && !s->ended; i++) {
-        const sim_blob *b = s->node[s->update_node[i]].taken;
-        if (iso_merger_take(s->merger, b->payload, b->data, b->bytes, b->spans.samples, &e))
-            iso_sim_fail(s, e.code == ISO_E_NONFINITE ? e.code : ISO_E_WRONG, "%s", e.text);
+        for (const sim_blob *b = s->node[s->update_node[i]].taken; b && !s->ended; b = b->before)
+            if (iso_merger_take(s->merger, b->payload, b->data, b->bytes, b->spans.samples, &e))
+                iso_sim_fail(s, e.code == ISO_E_NONFINITE ? e.code : ISO_E_WRONG, "%s", e.text);
     }
 }
 
@@ -406,7 +413,7 @@ int iso_sim_arithmetic_init(iso_sim *s, iso_error *e)
             for (uint32_t i = 0; enough && i < s->states; i++)
                 enough = (s->state[i] = iso_new(s->alloc, s->values, sizeof(float))) != NULL;
         } else {
-            enough = enough && take_merger(s);
+            enough = enough && take_merger(s) && (s->scratch = iso_new(s->alloc, s->parameters, sizeof(float)));
         }
     }
     return enough ? 0 : iso_error_set(e, ISO_E_NOMEM, "no memory for the coordinator of a simulation");
@@ -416,6 +423,7 @@ void iso_sim_arithmetic_fini(iso_sim *s)
 {
     iso_free(s->alloc, s->w);
     iso_free(s->alloc, s->merged);
+    iso_free(s->alloc, s->scratch);
     for (uint32_t i = 0; i < ISO_STATES_MAX; i++)
         iso_free(s->alloc, s->state[i]);
     iso_free(s->alloc, s->merger_memory);

@@ -35,6 +35,7 @@ void iso_sim_drop(iso_sim *s, sim_blob **b)
     if (!old || --old->refs)
         return;
     iso_sim_drop(s, &old->true_one);
+    iso_sim_drop(s, &old->before);
     iso_sim_span_fini(s, &old->spans);
     iso_free(s->alloc, old->data);
     iso_free(s->alloc, old->internal);

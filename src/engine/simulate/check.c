@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/crc32c.h"
 #include "engine/simulate/inside.h"
 
 /* Counts what a round merges; a sample must be new in its epoch. */
@@ -39,8 +40,9 @@ void iso_sim_check_update(iso_sim *s)
             return;
         }
         m->epoch = b->spans.epoch;
-        for (uint32_t k = 0; s->plan.way != ISO_PLAN_SUM && k < b->spans.count; k++)
-            iso_sim_span_add(s, m, b->spans.span[k].first, b->spans.span[k].count);
+        for (; b && s->plan.way != ISO_PLAN_SUM; b = b->before)
+            for (uint32_t k = 0; k < b->spans.count; k++)
+                iso_sim_span_add(s, m, b->spans.span[k].first, b->spans.span[k].count);
     }
     if (m->samples != o->samples)
         iso_sim_fail(s, ISO_E_WRONG, "round %" PRIu64 " merges answers of %" PRIu64 " samples and says %" PRIu64, o->round + 1,
@@ -83,10 +85,20 @@ void iso_sim_check_epoch(iso_sim *s, const iso_epoch_result *r)
     s->progress++;
 }
 
+/* A replica keeps its weights twice: as they came, and as the kernels read them. Both have to be the coordinator's. */
+static bool same_replica(const iso_sim *s, const sim_node *n)
+{
+    if (n->base_round + SIM_CHECKS <= s->border)
+        return true; /* so old that nobody remembers */
+    uint32_t right = s->check[n->base_round % SIM_CHECKS];
+    iso_net_publish(s->config.net, iso_replica_weights(n->replica), s->scratch);
+    return iso_replica_check(n->replica) == right && iso_crc32c(0, s->scratch, s->parameters * sizeof(float)) == right;
+}
+
 static bool same_weights(const iso_sim *s, const sim_node *n)
 {
     if (n->replica)
-        return n->base_round + SIM_CHECKS <= s->border || iso_replica_check(n->replica) == s->check[n->base_round % SIM_CHECKS];
+        return same_replica(s, n);
     if (n->weights && n->weights->true_one)
         return memcmp(n->weights->internal, n->weights->true_one->internal, s->values * sizeof(float)) == 0;
     return !n->damaged;
@@ -95,13 +107,12 @@ static bool same_weights(const iso_sim *s, const sim_node *n)
 void iso_sim_check_weights(iso_sim *s, uint32_t id)
 {
     const sim_node *n = &s->node[id];
-    bool often = s->plan.free && n->replica && n->orders % 16 != 0; /* so many small rounds: now and then */
     if (!n->has_weights)
         iso_sim_fail(s, ISO_E_WRONG, "node %s was told to compute and has no weights", n->machine->name);
     else if (n->base_round != n->order.round)
         iso_sim_fail(s, ISO_E_WRONG, "node %s computes for round %" PRIu64 " with the weights of round %" PRIu64, n->machine->name,
                      n->order.round + 1, n->base_round + 1);
-    else if (!often && !same_weights(s, n))
+    else if (!same_weights(s, n))
         iso_sim_fail(s, ISO_E_WRONG, "the replica of node %s differs from the weights of round %" PRIu64, n->machine->name, n->base_round);
 }
 

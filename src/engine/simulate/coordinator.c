@@ -171,8 +171,9 @@ static void take(iso_sim *s, const iso_take *t)
                      (unsigned long long)t->samples);
         return;
     }
-    iso_sim_drop(s, &n->taken);
-    n->taken = iso_sim_hold(b);
+    b->before = n->taken;
+    n->taken = b;
+    n->arrived = NULL; /* the reference goes with it */
     if (s->plan.way != ISO_PLAN_SUM)
         return;
     for (uint32_t i = 0; i < b->spans.count; i++)

@@ -45,6 +45,7 @@ typedef struct sim_blob {
     float *internal;       /* weights of the SUM way: [P'] as the kernels read them; else NULL */
     sim_spans spans;       /* of an answer: what is in it */
     struct sim_blob *true_one; /* a damaged copy: of what. NULL otherwise */
+    struct sim_blob *before;   /* taken of the same node in the same round: a node can answer again when another one dies */
 } sim_blob;
 
 typedef struct sim_message {
@@ -80,7 +81,7 @@ typedef struct sim_node {
     sim_spans done;        /* since the last fresh order */
     bool exact;
     sim_gather up_gather, weights_gather, delta_gather;
-    sim_blob *arrived, *taken; /* at the coordinator: its last whole SUM, and what of it waits for the update */
+    sim_blob *arrived, *taken; /* at the coordinator: its last whole SUM; what was taken of it and waits for the update */
     /* the running order */
     bool computing, cancelled;
     iso_compute order;
@@ -130,6 +131,7 @@ struct iso_sim {
     int64_t *merged;       /* [P'] */
     iso_merger *merger;
     void *merger_memory;
+    float *scratch;        /* [P], of the check of weights */
     sim_blob *full, *change; /* of the last border, made when asked for */
     uint32_t check[SIM_CHECKS]; /* of the weights after round i, at i % SIM_CHECKS */
     uint64_t border;       /* rounds that made the weights */

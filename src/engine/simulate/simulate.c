@@ -76,9 +76,9 @@ static void configure_times(iso_sim *s)
     double resend = 2e6 + 2 * (longest + shared * (s->count < 64 ? s->count : 64));
     s->core.resend = repeats(s) ? ns_of(resend) : 0;
     s->core.deadline_floor = ns_of(8 * resend > 2e8 ? 8 * resend : 2e8);
-    s->core.deadline_first = ns_of(60 * SECOND + 8 * ISO_UNIT_MAX / slowest * SECOND);
+    s->core.deadline_first = ns_of(2 * SECOND + 16 * ISO_UNIT_MAX / slowest * SECOND);
     s->core.first_wait = ns_of(0.5 * SECOND + 4 * longest);
-    s->patience = ns_of(4 * (double)s->core.deadline_first + 4 * (double)s->core.samples / slowest * SECOND + last);
+    s->patience = ns_of(60 * SECOND + 4 * (double)s->core.deadline_first + 4 * (double)s->core.samples / slowest * SECOND + last);
 }
 
 static void configure(iso_sim *s)
