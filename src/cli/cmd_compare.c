@@ -446,14 +446,16 @@ static int show(plan *p, cli_axis axis)
 static void make_title(plan *p)
 {
     const char *from = cli_given(p->arguments, "from"), *cluster = cli_given(p->arguments, "cluster");
+    const char *name = cluster ? iso_path_name(cluster) : "", *end = strrchr(name, '.');
+    size_t length = end && end > name ? (size_t)(end - name) : strlen(name);
     char seeds[48] = "";
     if (p->seeds > 1)
         snprintf(seeds, sizeof seeds, ", mean of %llu seeds", (unsigned long long)p->seeds);
     if (from)
         snprintf(p->comparison.title, sizeof p->comparison.title, "Accuracy over time: %.200s", iso_path_name(from));
     else
-        snprintf(p->comparison.title, sizeof p->comparison.title, "%.100s on %.100s%s", p->job.name,
-                 iso_path_name(cluster), seeds);
+        snprintf(p->comparison.title, sizeof p->comparison.title, "%.100s on %.*s%s", p->job.name,
+                 length < 100 ? (int)length : 100, name, seeds);
 }
 
 /* Everything that can be wrong before hours of work. */
@@ -521,7 +523,7 @@ const cli_command cli_compare = {
             "times that\n"
             "the nodes synchronised, bytes to and from the coordinator (with fp32 values, whatever was really sent).\n"
             "`--sync help` lists the policies.\n"
-            "  isochron compare examples/lenet5-fashion.yaml --cluster examples/clusters/four-uneven.yaml \\\n"
+            "  isochron compare examples/lenet5-fashion.yaml --cluster examples/clusters/uneven4.yaml \\\n"
             "      --sync bsp,lb-bsp,hmdspt --epochs 2 --accuracy 0.8,0.85 --plot compare.svg\n"
             "  isochron compare --from FOLDER --plot compare.png",
     .options = options,

@@ -9,7 +9,11 @@ import csv
 import io
 import json
 import math
+import random
+import signal
 import struct
+import subprocess
+import time
 import unittest
 import xml.dom.minidom
 
@@ -144,6 +148,76 @@ class Plot(Case):
                 r = self.iso("compare", "--from", where, "--plot", f"odd.{end}", "--time", axis)
                 self.assertEqual(r.stderr, "")
         self.assertNotIn("nan", (self.tmp / "odd.svg").read_text().lower())
+
+
+class Simulations(program.Case):
+    """Two policies and two seeds on four uneven machines: what compare makes and shows."""
+
+    def setUp(self):
+        super().setUp()
+        random.seed(2)
+        data = self.tmp / "data"
+        data.mkdir()
+        for stem, count in (("train", 600), ("t10k", 100)):
+            labels = [i % 3 for i in range(count)]
+            pixels = bytes(200 if k % 3 == label else random.randrange(120) for label in labels for k in range(36))
+            program.idx(data / f"{stem}-images-idx3-ubyte", (count, 6, 6), pixels)
+            program.idx(data / f"{stem}-labels-idx1-ubyte", (count,), labels)
+        self.job = self.tmp / "j.yaml"
+        self.job.write_text(f"data: {data}\nmodel: {{preset: mlp, hidden: [8]}}\nbatch: 30\nunit: 16\nepochs: 2\nseed: 5\n")
+        self.cluster = self.tmp / "four.yaml"
+        self.cluster.write_text("link: {bandwidth: 1Gbit, latency: 0.1ms}\nnodes:\n" + "".join(
+            f"  - {{name: {name}, speed: {speed}}}\n" for name, speed in (("a", 4000), ("b", 2000), ("c", 1000), ("d", 500))))
+
+    def compare(self, *more, **options):
+        return self.iso("compare", self.job, "--cluster", self.cluster, "--accuracy", "0.5,0.9", *more, **options)
+
+    def test_every_run_is_made_and_shown(self):
+        r = self.compare("--sync", "bsp,nns:batch=60", "--seeds", 2, "--json", "--out", "kept", "--jobs", 3)
+        rows = json.loads(r.stdout)
+        self.assertEqual([(r["sync"], r["seed"]) for r in rows], [("bsp", 5), ("bsp", 6), ("nns:batch=60", 5), ("nns:batch=60", 6)])
+        for row in rows:
+            self.assertEqual(list(row), KEYS)
+            self.assertEqual(row["syncs"], 40 if row["sync"] == "bsp" else 20)
+            self.assertGreater(row["bytes_up"], 0)
+            self.assertTrue(0 < row["efficiency"] < 1, row)
+            self.assertAlmostEqual(row["efficiency"] * 7500, row["samples_per_second"], delta=1)
+            self.assertTrue(0 < row["time_to"]["0.5"] <= row["seconds"], row)
+        for word in ("bsp, seed 5: ", "nns:batch=60, seed 6: "):
+            self.assertIn(word, r.stderr)
+        self.assertEqual(json.loads((self.tmp / "kept" / "compare.json").read_text()), rows)
+        kept = sorted(p.name for p in (self.tmp / "kept").iterdir() if p.is_dir())
+        self.assertEqual(kept, ["01-bsp-seed5", "01-bsp-seed6", "02-nns-batch-60-seed5", "02-nns-batch-60-seed6"])
+        for name in kept:
+            self.iso("audit", self.tmp / "kept" / name)
+        again = json.loads(self.iso("compare", "--from", "kept", "--accuracy", "0.5,0.9", "--json").stdout)
+        self.assertEqual([{**r, "sync": None} for r in again], [{**r, "sync": None} for r in rows])
+        self.assertIn("not empty", self.compare("--sync", "bsp", "--out", "kept", code=1).stderr)
+
+    def test_jobs_change_nothing_and_nothing_is_left(self):
+        scratch = self.tmp / "scratch"
+        scratch.mkdir()
+        out = [self.compare("--sync", "nns,bsp", "--csv", "--quiet", "--jobs", n, env={"TMPDIR": str(scratch)}) for n in (1, 2)]
+        self.assertEqual(out[0].stdout, out[1].stdout)
+        self.assertEqual(out[0].stderr, "")
+        self.assertEqual(list(scratch.iterdir()), [])
+
+    def test_a_run_that_fails_ends_all_and_says_why(self):
+        self.cluster.write_text("nodes:\n  - {name: a, sped: 4000}\n")
+        r = self.compare("--sync", "bsp,nns", code=2)
+        self.assertIn("bsp, seed 5", r.stderr)
+        self.assertIn("sped", r.stderr)
+        self.assertEqual(r.stdout, "")
+
+    def test_a_signal_ends_all_of_them(self):
+        p = subprocess.Popen([program.ISO, "compare", str(self.job), "--cluster", str(self.cluster), "--sync", "bsp,nns",
+                              "--epochs", "20000", "--out", "cut"], cwd=self.tmp, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        end = time.time() + 60
+        while time.time() < end and p.poll() is None and not list((self.tmp / "cut").glob("*/metrics.jsonl")):
+            time.sleep(0.01)
+        p.send_signal(signal.SIGTERM)
+        out, _ = p.communicate(timeout=60)
+        self.assertEqual((p.returncode, out), (128 + signal.SIGTERM, ""))
 
 
 class Mistakes(Case):
