@@ -118,7 +118,7 @@ typedef enum iso_schedule_kind { ISO_CONSTANT, ISO_STEP, ISO_COSINE } iso_schedu
 
 typedef struct iso_schedule {
     iso_schedule_kind kind;
-    double warmup_epochs;         /* linear from 0 */
+    double warmup_epochs;         /* a straight rise first: a step that ends after a share of them has that share of the rate */
     double step_epochs, gamma;    /* step: times gamma each step_epochs */
     double final_factor;          /* cosine ends at learning_rate * final_factor */
 } iso_schedule;
@@ -127,8 +127,10 @@ typedef struct iso_schedule {
 ISO_API uint32_t iso_optimizer_states(const iso_optimizer *o);
 ISO_API const char *iso_optimizer_state_name(const iso_optimizer *o, uint32_t index);
 
-/* The rate of the step that begins after `done` of `total` samples, `epoch` samples each; own arithmetic, equal bits anywhere. */
-ISO_API double iso_schedule_rate(const iso_schedule *s, const iso_optimizer *o, uint64_t done, uint64_t epoch, uint64_t total);
+/* The rate of the step over `step` samples that begins after `done` of `total` samples, `epoch` samples each; own arithmetic, equal
+ * bits anywhere. */
+ISO_API double iso_schedule_rate(const iso_schedule *s, const iso_optimizer *o, uint64_t done, uint64_t step, uint64_t epoch,
+                                 uint64_t total);
 
 /* ---- a built network: immutable, shared by all threads ------------------------------------------------------------------ */
 

@@ -225,7 +225,7 @@ static void begin_update(iso_coordinator *c)
     c->phase = ISO_PHASE_UPDATE;
     c->bad_layer = -1;
     uint64_t done = iso_course_epoch(c) * config->samples + iso_course_cursor(c);
-    c->rate = iso_schedule_rate(&config->schedule, &config->optimizer, done, config->samples,
+    c->rate = iso_schedule_rate(&config->schedule, &config->optimizer, done, c->pass_totals.samples, config->samples,
                                 config->samples * config->epochs) /
               (double)(1 + c->staleness);
     c->slices_open = 0;

@@ -18,8 +18,8 @@ static double step_ns(const iso_coordinator *c)
 static double rate_now(const iso_coordinator *c)
 {
     const iso_core_config *config = &c->config;
-    return iso_schedule_rate(&config->schedule, &config->optimizer, c->epoch * config->samples + c->settled, config->samples,
-                             config->samples * config->epochs);
+    return iso_schedule_rate(&config->schedule, &config->optimizer, c->epoch * config->samples + c->settled, c->plan.local_batch,
+                             config->samples, config->samples * config->epochs);
 }
 
 /* The longest time of one unit among nodes that can do one within `ns`; 0: nobody can. */

@@ -27,7 +27,7 @@ uint32_t iso_pace_steps(const iso_pace *p, const iso_plan *plan, double rate)
     case ISO_TRIGGER_FIXED:
         return plan->h_max;
     case ISO_TRIGGER_SWITCH:
-        return p->first_rate > 0 && rate < p->first_rate * (1 - 1e-9) ? plan->h_max : 1;
+        return p->peak_rate > 0 && rate < p->peak_rate * (1 - 1e-9) ? plan->h_max : 1;
     case ISO_TRIGGER_LOSS: {
         double steps = ceil(plan->h_max * fallen(p));
         return steps < 1 ? 1 : steps < plan->h_max ? (uint32_t)steps : plan->h_max;
@@ -82,10 +82,10 @@ bool iso_pace_due(const iso_pace *p, const iso_plan *plan, double steps)
 
 void iso_pace_end(iso_pace *p, const iso_plan *plan, uint32_t steps, double loss, double rate, double sync_ns, double step_ns)
 {
-    if (p->rounds == 0) {
-        p->first_rate = rate;
+    if (p->rounds == 0)
         p->first_loss = p->loss = loss > 0 ? loss : 0;
-    }
+    if (rate > p->peak_rate) /* a warm-up is no fall */
+        p->peak_rate = rate;
     p->loss += smoothing * ((loss > 0 ? loss : 0) - p->loss);
     p->steps = steps;
     p->rounds++;

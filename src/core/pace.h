@@ -9,7 +9,7 @@
 typedef struct iso_pace {
     /* kept over rounds, and in checkpoints */
     double first_loss, loss;      /* of the first round; smoothed. 0: none yet */
-    double first_rate, theta;     /* learning rate of the first round; MICRO: calibrated threshold before its fall, 0: not yet */
+    double peak_rate, theta;      /* the largest learning rate so far; MICRO: calibrated threshold before its fall, 0: not yet */
     uint32_t rounds;              /* measured */
     uint32_t steps;               /* of the last round as planned, or as cut */
     uint32_t calibrating;         /* MICRO: steps of the round that calibrates; 0: not known yet */

@@ -8,7 +8,7 @@ enum { PAYLOAD, LOCAL_BATCH, THETA, H_MIN, H_MAX, PARAMETERS };
 static const iso_option parameters[PARAMETERS] = {
     ISO_PARAMETER_PAYLOAD(ISO_PAYLOAD_INT8),
     ISO_PARAMETER_LOCAL_BATCH(16),
-    {"theta", ISO_OPTION_FLOAT, 1, 0, 1e9, NULL, "factor on the threshold that calibrates itself"},
+    {"theta", ISO_OPTION_FLOAT, 0.1, 0, 1e9, NULL, "factor on the threshold that calibrates itself"},
     {"h_min", ISO_OPTION_INT, 8, 1, 1 << 24, NULL, "fewest steps of the fastest node between two merges"},
     {"h_max", ISO_OPTION_INT, 1024, 1, 1 << 24, NULL, "most steps of the fastest node between two merges"},
 };

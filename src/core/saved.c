@@ -6,7 +6,7 @@
  *   56 u64 validation     64 u64 test           72 f64 best           80 u64 epoch samples
  *   88 u64 epoch correct  96 i128 epoch loss   112 i64 epoch busy
  *  120 u32 epoch         124 u32 bytes of the bitmap             128 u64 samples settled in the epoch
- *  136 f64 first loss    144 f64 loss          152 f64 first rate    160 f64 theta
+ *  136 f64 first loss    144 f64 loss          152 f64 peak rate     160 f64 theta
  *  168 u32 rounds        172 u32 steps         176 u32 calibrating   180 u32 zero
  *  184 nodes: u32 id, u32 zero, f64 ns a sample
  *      bitmap: bit i % 8 of byte i / 8 is set when unit i of a partly done epoch counts (whole epoch only)
@@ -69,7 +69,7 @@ static void write_pace(iso_writer *w, const iso_pace *p)
 {
     iso_write_f64(w, p->first_loss);
     iso_write_f64(w, p->loss);
-    iso_write_f64(w, p->first_rate);
+    iso_write_f64(w, p->peak_rate);
     iso_write_f64(w, p->theta);
     iso_write_u32(w, p->rounds);
     iso_write_u32(w, p->steps);
@@ -81,7 +81,7 @@ static void read_pace(iso_reader *r, iso_pace *p)
 {
     p->first_loss = iso_read_f64(r);
     p->loss = iso_read_f64(r);
-    p->first_rate = iso_read_f64(r);
+    p->peak_rate = iso_read_f64(r);
     p->theta = iso_read_f64(r);
     p->rounds = iso_read_u32(r);
     p->steps = iso_read_u32(r);

@@ -70,7 +70,7 @@ const job_row iso_job_rows[] = {
     {"schedule.name", JOB_CHOICE, 0, AT(schedule.kind), 0, 0, 0, schedule_words, "cosine",
      "the curve after the warm-up"},
     {"schedule.warmup_epochs", JOB_REAL, 0, AT(schedule.warmup_epochs), 0, 1e6, 0, NULL, "0",
-     "a straight rise from 0 first"},
+     "a straight rise of the rate first"},
     {"schedule.step_epochs", JOB_REAL, JOB_ABOVE, AT(schedule.step_epochs), 0, 1e6, 0, NULL, "10",
      "step: length of a step"},
     {"schedule.gamma", JOB_REAL, JOB_ABOVE, AT(schedule.gamma), 0, 1e6, 0, NULL, "0.1",

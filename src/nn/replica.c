@@ -225,7 +225,8 @@ static iso_update update_of(iso_replica *r, uint64_t position, uint64_t samples)
     const iso_replica_config *c = &r->config;
     iso_update u = {.optimizer = c->optimizer, .step = step_number(r, position), .samples = samples,
                     .units = c->local_batch / c->unit + 1, .w = r->own, .state = r->state, .unit = r->pass_unit};
-    u.rate = iso_schedule_rate(c->schedule, c->optimizer, r->epoch * c->samples + position, c->samples, c->total);
+    u.rate = iso_schedule_rate(c->schedule, c->optimizer, r->epoch * c->samples + position, samples, c->samples,
+                               c->total);
     return u;
 }
 

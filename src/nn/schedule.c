@@ -18,18 +18,19 @@ static double cos_pi(double t)
     return sum * z;
 }
 
-double iso_schedule_rate(const iso_schedule *s, const iso_optimizer *o, uint64_t done, uint64_t epoch, uint64_t total)
+double iso_schedule_rate(const iso_schedule *s, const iso_optimizer *o, uint64_t done, uint64_t step, uint64_t epoch,
+                         uint64_t total)
 {
-    double rate = o->learning_rate, warm = s->warmup_epochs * (double)epoch, at = (double)done;
-    if (at < warm)
-        return rate * (at / warm);
+    double rate = o->learning_rate, warm = s->warmup_epochs * (double)epoch, at = (double)done, end = (double)(done + step);
+    if (end < warm)
+        return rate * (end / warm);
     if (s->kind == ISO_STEP) {
         double steps = at / (s->step_epochs * (double)epoch);
         return rate * iso_power(s->gamma, steps < 0x1p40 ? (uint64_t)steps : (uint64_t)1 << 40);
     }
     if (s->kind == ISO_COSINE) {
         double whole = (double)total - warm, t = whole > 0 ? (at - warm) / whole : 0;
-        t = t > 1 ? 1 : t;
+        t = t > 1 ? 1 : t < 0 ? 0 : t; /* below 0: the step that ends the warm-up */
         return rate * fma(1 - s->final_factor, 0.5 * (1 + cos_pi(t)), s->final_factor);
     }
     return rate;

@@ -258,7 +258,8 @@ static inline void rep_serial_step(rep_serial *s, uint32_t epoch, uint64_t first
     }
     iso_update u = {.optimizer = &w->optimizer, .step = ++s->steps, .samples = end - first, .units = 64, .w = s->w,
                     .state = s->state, .sum = &s->sum, .sum_count = 1};
-    u.rate = iso_schedule_rate(&w->schedule, &w->optimizer, (uint64_t)epoch * REP_SAMPLES + first, REP_SAMPLES, w->total);
+    u.rate = iso_schedule_rate(&w->schedule, &w->optimizer, (uint64_t)epoch * REP_SAMPLES + first, end - first, REP_SAMPLES,
+                               w->total);
     iso_net_update(w->net, &u, 0, iso_net_values(w->net), &bad);
     assert_int_equal(bad, -1);
 }

@@ -197,7 +197,7 @@ static void one_step_a_round_is_weighted_bsp(void **state)
                 uint64_t at = r % 5 * 56;
                 rep_serial_step(&serial, 1, at, at + 56);
                 iso_merger_begin(m, REP_SAMPLES);
-                double rate = iso_schedule_rate(&w.schedule, &w.optimizer, REP_SAMPLES + at, REP_SAMPLES, w.total);
+                double rate = iso_schedule_rate(&w.schedule, &w.optimizer, REP_SAMPLES + at, 56, REP_SAMPLES, w.total);
                 for (uint32_t k = 0; k < 3; k++) {
                     iso_replica_begin(node[k].replica, 1, 1);
                     rep_node_work(&node[k], at, at + share[k]);

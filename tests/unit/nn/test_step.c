@@ -91,20 +91,25 @@ static void schedules_follow_their_curves(void **state)
 {
     (void)state;
     iso_optimizer o = {.learning_rate = 0.4};
-    const uint64_t epoch = 1000, total = 10 * epoch;
-    for (uint64_t done = 0; done <= total; done += 37) {
-        double at = (double)done, t = (at - 2000) / 8000;
+    const uint64_t batch = 37, epoch = 1000, total = 10 * epoch;
+    for (uint64_t done = 0; done <= total; done += batch) {
+        double at = (double)done, t = fmax(at - 2000, 0) / 8000;
         iso_schedule constant = {ISO_CONSTANT, 0, 0, 0, 0}, step = {ISO_STEP, 0, 3, 0.5, 0}, cosine = {ISO_COSINE, 2, 0, 0, 0.1};
-        assert_true(iso_schedule_rate(&constant, &o, done, epoch, total) == 0.4);
+        assert_true(iso_schedule_rate(&constant, &o, done, batch, epoch, total) == 0.4);
         double wanted = 0.4 * pow(0.5, floor(at / 3000));
-        assert_true(fabs(iso_schedule_rate(&step, &o, done, epoch, total) - wanted) < 1e-15);
-        wanted = done < 2000 ? 0.4 * at / 2000 : 0.4 * (0.1 + 0.9 * 0.5 * (1 + cos(acos(-1) * t)));
-        assert_true(fabs(iso_schedule_rate(&cosine, &o, done, epoch, total) - wanted) < 1e-15);
+        assert_true(fabs(iso_schedule_rate(&step, &o, done, batch, epoch, total) - wanted) < 1e-15);
+        wanted = done + batch < 2000 ? 0.4 * (at + (double)batch) / 2000 : 0.4 * (0.1 + 0.9 * 0.5 * (1 + cos(acos(-1) * t)));
+        assert_true(fabs(iso_schedule_rate(&cosine, &o, done, batch, epoch, total) - wanted) < 1e-15);
     }
+    /* the first step of a warm-up learns its share, one that is all of it learns in full */
+    iso_schedule warm = {ISO_CONSTANT, 0.5, 0, 0, 0};
+    assert_true(iso_schedule_rate(&warm, &o, 0, 50, epoch, total) == 0.4 * 0.1);
+    assert_true(iso_schedule_rate(&warm, &o, 0, 500, epoch, total) == 0.4);
+    assert_true(iso_schedule_rate(&warm, &o, 0, epoch, epoch, total) == 0.4);
     /* a step of no length or a run of no samples ends */
     iso_schedule tiny = {ISO_STEP, 0, 1e-300, 0.5, 0}, cosine = {ISO_COSINE, 3, 0, 0, 0};
-    assert_true(iso_schedule_rate(&tiny, &o, 5000, epoch, total) == 0);
-    assert_true(isfinite(iso_schedule_rate(&cosine, &o, 3000, epoch, 3000)));
+    assert_true(iso_schedule_rate(&tiny, &o, 5000, batch, epoch, total) == 0);
+    assert_true(isfinite(iso_schedule_rate(&cosine, &o, 3000, batch, epoch, 3000)));
 }
 
 /* Eight samples with random labels are learnt by heart, by every optimiser. */
