@@ -11,7 +11,7 @@ CONFIGURE = cmake -G Ninja -S . -Wno-dev
 # CMake's words only when it fails
 QUIETLY = > .configure.log 2>&1 || { cat .configure.log >&2; exit 1; }; rm -f .configure.log
 
-.PHONY: build list deps demo test unit clang asan ubsan tsan aarch64 fuzz tidy bench install clean
+.PHONY: build list deps demo test unit clang asan ubsan tsan aarch64 fuzz tidy swarm bench install clean
 
 build: ## build/isochron (gcc, optimised)
 	@tools/need.sh build
@@ -70,6 +70,9 @@ tidy: ## style, layers, symbols
 	@tools/need.sh build test
 	@$(CONFIGURE) -B build -DISO_TESTS=ON $(QUIETLY)
 	@ninja -C build -j$(JOBS) all && cd build && $(CTEST) -R '^tidy'
+
+swarm: build ## 10,000 fault seeds over all policies
+	@ISO_SEEDS=1..10000 ISOCHRON=build/isochron python3 tests/program/test_simulate.py -v Faults.test_fault_seeds
 
 bench: ## measure (needs PyTorch: downloads it into build-bench)
 	@tools/install.sh build bench demo

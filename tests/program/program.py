@@ -38,7 +38,7 @@ class Case(unittest.TestCase):
 
     def iso(self, *args, code=0, stdin="", env=None, cwd=None, text=True):
         """Runs the command in self.tmp and expects its exit status; code None: any."""
-        r = subprocess.run([ISO, *map(str, args)], capture_output=True, text=text, input=stdin if text else stdin.encode(), timeout=600,
+        r = subprocess.run([ISO, *map(str, args)], capture_output=True, text=text, input=stdin if text else stdin.encode(), timeout=3600,
                            env={**os.environ, **(env or {})}, cwd=cwd or self.tmp)
         if code is not None:
             self.assertEqual(r.returncode, code, f"isochron {' '.join(map(str, args))}\n{r.stdout[-500:]}\n{r.stderr[-1500:]}")

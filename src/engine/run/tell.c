@@ -187,6 +187,9 @@ void iso_tell_epoch(iso_session *s, const iso_note *n)
                                .rate = s->progress.rate,
                                .seconds = (double)(n->at - s->epoch_begun_at) * 1e-9,
                                .best = r->best};
+    if (s->engine->has_model && !s->engine->has_model(s)) /* time alone has passed: there is nothing to be right or wrong */
+        report.train_loss = report.train_accuracy = report.validation_loss = report.validation_accuracy = report.test_loss =
+            report.test_accuracy = NAN;
     report.samples_per_second = report.seconds > 0 ? (double)r->train.samples / report.seconds : NAN;
     s->epoch_begun_at = n->at;
     iso_summary *t = &s->total;
