@@ -56,9 +56,12 @@ static bool with_unit(const unit *table, const char *text, double *out)
 static int set_name(char *to, const char *where, const char *text, iso_error *e)
 {
     size_t length = strlen(text);
-    if (!length || length >= ISO_CLUSTER_NAME_MAX || !iso_is_utf8(text, length) || strpbrk(text, "\n\r\t")) {
-        char wants[60];
-        snprintf(wants, sizeof wants, "a name of 1 to %u bytes", ISO_CLUSTER_NAME_MAX - 1);
+    bool good = length && length < ISO_CLUSTER_NAME_MAX && iso_is_utf8(text, length);
+    for (const char *c = text; *c; c++)
+        good = good && (unsigned char)*c >= 32 && *c != 127 && *c != '"' && *c != '\\'; /* so that JSON has it as it is */
+    if (!good) {
+        char wants[80];
+        snprintf(wants, sizeof wants, "a name of 1 to %u bytes without quotes and backslashes", ISO_CLUSTER_NAME_MAX - 1);
         return wrong(where, wants, text, e);
     }
     memcpy(to, text, length + 1);

@@ -98,7 +98,8 @@ class Results(Case):
 
     def test_times_are_virtual(self):
         """Speeds 4:2:1:0.5 thousand and batches that divide evenly: a round of `nns` takes what the slowest unit takes."""
-        (self.tmp / "ideal.yaml").write_text("link: {bandwidth: unlimited, latency: 0}\nnodes: [{name: a, speed: 100}, {name: b, speed: 100}]")
+        (self.tmp / "ideal.yaml").write_text("link: {bandwidth: unlimited, latency: 0}\n"
+                                             "nodes: [{name: a, speed: 100}, {name: b, speed: 100}]")
         self.simulate("--sync", "bsp", "--quiet", "--batch", 64, cluster=self.tmp / "ideal.yaml")
         s = summary(self.tmp / "run")
         self.assertAlmostEqual(s["samples"] / s["samples_per_second"], SAMPLES * 2 / 200, delta=0.5)
@@ -174,7 +175,8 @@ class Faults(Case):
         self.assertLess(r.stderr.index("fault seed 77"), r.stderr.index("epoch 1/2"))
 
     def test_canaries_are_found(self):
-        for canary, code, words in (("double-count", 10, "samples"), ("bit-flip", 10, "replica"), ("lost-wakeup", 11, "nothing that counts")):
+        found = {"double-count": (10, "samples"), "bit-flip": (10, "replica"), "lost-wakeup": (11, "nothing that counts")}
+        for canary, (code, words) in found.items():
             for sync in ("nns", "bsp", "lb-bsp:payload=int8", "hmdspt", "mixbp"):
                 with self.subTest(canary=canary, sync=sync):
                     r = self.simulate("--sync", sync, "--canary", canary, "--quiet", out=canary + sync, code=code)

@@ -88,6 +88,7 @@ static void test_mistakes(void **state)
         {"nodes:\n- {speed: 5, count: 65536}\n- {speed: 5}", {"c.yaml:3:3: ", "65536"}},
         {"nodes:\n- {name: 12345678901234567890123456789012, speed: 5}", {"c.yaml:2:10: ", "31"}},
         {"nodes:\n- {name: 1234567890123456789012345678901, count: 2, speed: 5}", {"c.yaml:2:3: ", "too long"}},
+        {"nodes:\n- {name: \"a\\nb\", speed: 5}", {"c.yaml:2:10: ", "quotes"}},
         {"nodes:\n- {speed: 5, overhead: 20}", {"c.yaml:2:24: ", "unit", "'20'"}},
         {"nodes:\n- {speed: 5, overhead: 20 parsec}", {"c.yaml:2:24: ", "us"}},
         {"nodes:\n- {speed: 5, overhead: -1s}", {"c.yaml:2:24: ", "overhead"}},
