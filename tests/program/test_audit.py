@@ -58,9 +58,10 @@ class Case(program.Case):
 class Runs(Case):
     def test_every_policy_of_threads_is_in_order(self):
         longest = 0
-        for sync, workers, batch in (("nns", 1, 90), ("nns", 5, 700), ("bsp", 3, 90), ("cumulative", 2, 90), ("online", 2, 90)):
+        for sync, workers, batch in (("nns", 1, 90), ("nns", 5, 700), ("bsp", 3, 90), ("cumulative", 2, 90), ("online", 2, 90),
+                                     ("hmdspt", 3, 90), ("ssp", 3, 90), ("lb-bsp:payload=int8", 2, 90)):
             with self.subTest(sync=sync, workers=workers, batch=batch):
-                out = self.run_folder.with_name(f"{sync}{workers}-{batch}")
+                out = self.run_folder.with_name(f"{sync[:6]}{workers}-{batch}")
                 slow = ["--set", "model={preset: mlp, hidden: [800, 400]}"] if sync == "cumulative" else [] # workers take turns often
                 self.iso("train", self.job, "--sync", sync, "--workers", workers, "--batch", batch, "--out", out, "--quiet", *slow)
                 report = json.loads(self.iso("audit", out, "--json").stdout)
