@@ -104,6 +104,8 @@ typedef struct iso_train_faults {
     iso_fault (*worker)(void *context, uint32_t worker, uint64_t order);
     /* Before each step on a file: 0, or the errno value it shall fail with. May end the process. */
     int (*file)(void *context, iso_file_step step, const char *path);
+    /* How many cores there are now, each time the engine looks (here: each millisecond), instead of what the machine says. */
+    uint32_t (*cores)(void *context);
 } iso_train_faults;
 
 typedef struct iso_train_options {

@@ -260,7 +260,8 @@ static void send(iso_local *l, const iso_frame *frame)
         return;
     }
     for (uint32_t i = 0; i < l->config.workers; i++)
-        send_to(l, i, frame, bulk);
+        if (!atomic_load_explicit(&l->worker[i].away, memory_order_relaxed))
+            send_to(l, i, frame, bulk);
 }
 
 static void wake_at(iso_local *l, int64_t at)

@@ -58,9 +58,15 @@ typedef struct worker {
     uint32_t buffer; /* index of the weights of the last work sent */
     int64_t update_ns; /* in slices of the update of the round that runs */
 
+    /* the calling thread's: ns without a core, between the last two looks and in all */
+    uint64_t waited, waited_seen;
+
     /* written by the thread, read by anyone */
     _Alignas(64) atomic_uint work_done; /* work frames it is through with */
     atomic_bool gone;                   /* the thread has ended */
+    atomic_bool away;                   /* it takes no part for now */
+    atomic_bool away_wanted;            /* written by the calling thread */
+    atomic_int kernel_thread;           /* its number; 0: not begun */
 
     /* the thread's own; sum, kept_count and dirty pass to the update while no work is out */
     _Alignas(64) iso_worker *core;
@@ -113,6 +119,17 @@ typedef struct update_job {
     atomic_uint count;
 } update_job;
 
+/* How many workers run: the calling thread's own. */
+typedef struct balance {
+    bool on;
+    int64_t look_at, looked_at;
+    uint64_t idle_seen;      /* ns of all cores, as the kernel counts */
+    uint32_t crowded, roomy; /* looks in a row */
+    uint32_t unchanged;      /* looks since a worker went or came */
+    uint32_t looks_to_try;
+    bool came; /* the last one came */
+} balance;
+
 struct iso_local {
     iso_local_config config;
     iso_core_config core;
@@ -159,6 +176,7 @@ struct iso_local {
     iso_bell bell; /* the calling thread's */
     bool have_bell;
     bool stop_wanted; /* the calling thread's own */
+    balance balance;
     _Alignas(64) atomic_llong wake_at, waiting_until;
     atomic_bool over; /* threads end; computing stops between units */
     atomic_uint alive;
@@ -178,6 +196,8 @@ void iso_local_fail(iso_local *l, int code, const char *text);
 /* ---- worker.c ------------------------------------------------------------------------------------------ */
 
 void *iso_local_worker_main(void *context);
+/* A core for a new life of the worker. */
+void iso_local_worker_core(worker *w);
 /* Takes the first frame of the inbox, which there is, and steps the worker's core with it. */
 void iso_local_worker_frame(worker *w);
 /* The first frame of the inbox, or NULL; then _taken. */
@@ -187,6 +207,12 @@ void iso_local_inbox_taken(worker *w);
 bool iso_local_inbox_put(worker *w, const iso_frame *frame, const float *weights, parcel *bulk);
 /* One event of the worker's core and its effects. */
 void iso_local_worker_step(worker *w, iso_event *event);
+
+/* ---- balance.c: the calling thread's -------------------------------------------------------------------- */
+
+void iso_local_balance_init(iso_local *l);
+/* Looks, if it is time to, and sends workers away or calls them back. Returns when it wants to look again. */
+int64_t iso_local_balance(iso_local *l, int64_t now);
 
 /* ---- compute.c ----------------------------------------------------------------------------------------- */
 

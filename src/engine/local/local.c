@@ -72,6 +72,22 @@ static void choose_deferral(iso_local *l)
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
+void iso_local_worker_core(worker *w)
+{
+    const iso_local *l = w->local;
+    iso_worker_config c = {.node = w->id,
+                           .life = (uint64_t)iso_clock_ns(),
+                           .samples = l->core.samples,
+                           .validation = l->core.validation,
+                           .test = l->core.test,
+                           .seed = l->core.seed,
+                           .job_digest = l->core.job_digest,
+                           .data_digest = l->core.data_digest,
+                           .program = PROGRAM_VERSION,
+                           .shared_weights = !l->replicas};
+    w->core = iso_worker_init(&c, w->core_memory);
+}
+
 static int worker_init(iso_local *l, uint32_t id, iso_error *e)
 {
     worker *w = &l->worker[id];
@@ -98,17 +114,7 @@ static int worker_init(iso_local *l, uint32_t id, iso_error *e)
         return no_memory(e, "a worker's working memory", pass + copies + sums + kept);
     w->pass = iso_pass_init(g->net, g->unit, trains, w->pass_memory);
     iso_feeder_init(&w->feeder, g->feed, w->feeder_memory);
-    iso_worker_config c = {.node = id,
-                           .life = (uint64_t)iso_clock_ns(),
-                           .samples = l->core.samples,
-                           .validation = l->core.validation,
-                           .test = l->core.test,
-                           .seed = l->core.seed,
-                           .job_digest = l->core.job_digest,
-                           .data_digest = l->core.data_digest,
-                           .program = PROGRAM_VERSION,
-                           .shared_weights = !l->replicas};
-    w->core = iso_worker_init(&c, w->core_memory);
+    iso_local_worker_core(w);
     return l->replicas ? iso_local_replica_init(w, e) : 0;
 }
 
@@ -208,6 +214,7 @@ int iso_local_new(iso_local **out, const iso_local_config *config, iso_error *e)
     l->taken_last = &l->taken;
     configure_core(l);
     choose_deferral(l);
+    iso_local_balance_init(l);
     int result = prepare(l, e);
     if (result) {
         iso_local_free(l);
@@ -345,7 +352,7 @@ const iso_note *iso_local_next(iso_local *l, int64_t until_ns)
             }
             return n;
         }
-        int64_t now = iso_clock_ns(), due = atomic_load(&l->wake_at);
+        int64_t now = iso_clock_ns(), due = atomic_load(&l->wake_at), look = iso_local_balance(l, now);
         if (l->stop_wanted && give(l, ISO_EVENT_STOP)) {
             l->stop_wanted = false;
         } else if (due <= now) {
@@ -360,6 +367,7 @@ const iso_note *iso_local_next(iso_local *l, int64_t until_ns)
             return NULL;
         } else {
             int64_t until = due < until_ns ? due : until_ns;
+            until = look < until ? look : until;
             atomic_store(&l->waiting_until, until);
             if (atomic_load(&l->wake_at) >= until) /* nothing earlier was set meanwhile */
                 iso_bell_wait(&l->bell, 0, until);

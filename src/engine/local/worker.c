@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A worker's thread: frames in, units and update slices, frames out. */
 #include "engine/local/inside.h"
+#include "engine/machine/load.h"
 
 /* ---- inbox --------------------------------------------------------------------------------------------- */
 
@@ -159,12 +160,47 @@ static void run_slices(worker *w)
     }
 }
 
+/* ---- away ---------------------------------------------------------------------------------------------- */
+
+/* Frames to a life that is over. */
+static void empty_inbox(worker *w)
+{
+    for (const slot *s; (s = iso_local_inbox_first(w));) {
+        if (s->frame.kind == ISO_FRAME_WORK)
+            atomic_fetch_add(&w->work_done, 1);
+        iso_local_parcel_drop(s->bulk);
+        iso_local_inbox_taken(w);
+    }
+}
+
+/* Leaves with its first lease of the round not begun, sleeps until it is wanted, and joins as a new life. */
+static void go_away(worker *w)
+{
+    iso_local *l = w->local;
+    w->have_order = false;
+    atomic_fetch_add(&w->work_done, 1);
+    atomic_store(&w->away, true);
+    iso_local_worker_step(w, &(iso_event){.kind = ISO_EVENT_STOP});
+    while (atomic_load(&w->away_wanted) && !atomic_load_explicit(&l->over, memory_order_acquire))
+        iso_bell_wait(&w->bell, 0, ISO_NEVER);
+    empty_inbox(w);
+    if (atomic_load_explicit(&l->over, memory_order_acquire))
+        return;
+    iso_local_worker_core(w);
+    w->over = false;
+    w->wake_at = ISO_NEVER;
+    atomic_store(&w->away, false);
+    iso_local_worker_step(w, &(iso_event){.kind = ISO_EVENT_START});
+}
+
 static void work(worker *w)
 {
     iso_local *l = w->local;
     iso_local_worker_step(w, &(iso_event){.kind = ISO_EVENT_START});
     while (!w->over && !atomic_load_explicit(&l->over, memory_order_acquire)) {
-        if (w->have_order) {
+        if (w->have_order && w->order.fresh && atomic_load_explicit(&w->away_wanted, memory_order_relaxed)) {
+            go_away(w);
+        } else if (w->have_order) {
             if (!run_order(w))
                 return;
         } else if (iso_local_update_waits(l)) {
@@ -183,6 +219,7 @@ void *iso_local_worker_main(void *context)
     worker *w = context;
     iso_local *l = w->local;
     iso_local_flush_denormals();
+    atomic_store(&w->kernel_thread, iso_load_thread());
     work(w);
     atomic_store(&w->gone, true);
     if (atomic_fetch_sub(&l->alive, 1) == 1) {

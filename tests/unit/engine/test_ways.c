@@ -184,6 +184,51 @@ static void a_stop_loses_nothing(void **state)
     }
 }
 
+/* ---- fewer and more cores ------------------------------------------------------------------------------ */
+
+typedef struct tide {
+    uint64_t seed;
+    uint32_t before;
+    atomic_uint changes;
+} tide;
+
+static uint32_t cores_of_tide(void *context)
+{
+    tide *t = context;
+    uint32_t now = 1 + (uint32_t)test_random_below(&t->seed, 4);
+    atomic_fetch_add(&t->changes, now != t->before);
+    t->before = now;
+    return now;
+}
+
+/* So slow that the cores change many times in a run. */
+static iso_fault slow(void *context, uint32_t worker, uint64_t order)
+{
+    (void)context;
+    (void)worker;
+    (void)order;
+    return (iso_fault){.kind = ISO_FAULT_STALL, .milliseconds = 2};
+}
+
+/* Workers are sent away and called back at every round's beginning: nothing is lost, and exact sums do not notice. */
+static void workers_come_and_go(void **state)
+{
+    (void)state;
+    static const char *const some[] = {"nns", "bsp", "local-sgd, period: 1", "hmdspt, h_min: 1, h_max: 2", "lb-bsp, payload: int8",
+                                       "asp", "ssp, staleness: 1"};
+    char still[ISO_SHA256_TEXT], moved[ISO_SHA256_TEXT];
+    train("nns", "unit: 16\n", &(iso_train_options){.workers = 1}, still);
+    for (size_t i = 0; i < TEST_COUNT(some); i++) {
+        tide t = {.seed = 77 + i};
+        iso_train_faults faults = {.context = &t, .worker = slow, .cores = cores_of_tide};
+        train(some[i], "unit: 16\n", &(iso_train_options){.workers = 4, .faults = &faults}, moved);
+        if (atomic_load(&t.changes) < 5)
+            fail_msg("%s: the cores changed %u times, seed %llu", some[i], atomic_load(&t.changes), 77ull + i);
+        if (i < 2 && strcmp(still, moved) != 0)
+            fail_msg("%s: weights %.12s with workers that come and go, %.12s with one", some[i], moved, still);
+    }
+}
+
 static void what_does_not_fit_is_told(void **state)
 {
     (void)state;
@@ -201,7 +246,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_sample_counts_once), cmocka_unit_test(alone_it_is_serial),
         cmocka_unit_test(the_dead_lose_nothing),   cmocka_unit_test(a_stop_loses_nothing),
-        cmocka_unit_test(what_does_not_fit_is_told),
+        cmocka_unit_test(workers_come_and_go),     cmocka_unit_test(what_does_not_fit_is_told),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
