@@ -94,7 +94,8 @@ static void watch(iso_coordinator *c, node *n)
     bool learned = n->score.ns > 0 && (n->sums > 0 || c->config.sums_in_place);
     double work = held_work(n),
            late = c->config.deadline_factor * (work + n->overhead) + (double)c->config.deadline_floor;
-    n->deadline = iso_later(c->now, learned ? late : (double)c->config.deadline_first);
+    double first_wait = (double)c->config.deadline_first; /* a speed that was only told is a hint, but slow is not dead */
+    n->deadline = iso_later(c->now, learned || late > first_wait ? late : first_wait);
     double first = (double)c->config.resend * (double)((uint32_t)1 << n->patience);
     n->resend_at = c->config.resend > 0 ? iso_later(c->now, 1.5 * (work + n->clean_overhead) + first) : ISO_NEVER;
     iso_arm(c, n->deadline < n->resend_at ? n->deadline : n->resend_at);

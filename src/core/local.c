@@ -73,17 +73,15 @@ static void grant_all(iso_coordinator *c)
     }
 }
 
-/* Only the fastest node works. */
+/* Only the fastest node works; those that nobody has measured yet do one unit first. */
 static void grant_one(iso_coordinator *c)
 {
     uint32_t best = c->live[0];
-    for (uint32_t i = 1; i < c->live_count; i++) {
-        double ns = c->nodes[c->live[i]].score.ns, least = c->nodes[best].score.ns;
-        if (ns > 0 && (least <= 0 || ns < least))
+    for (uint32_t i = 1; i < c->live_count && c->nodes[best].score.ns > 0; i++)
+        if (c->nodes[c->live[i]].score.ns < c->nodes[best].score.ns)
             best = c->live[i];
-    }
-    uint32_t units = c->plan.h_max / c->pool.unit + (c->plan.h_max % c->pool.unit != 0);
-    iso_lease_grant(c, best, units, true, true);
+    uint64_t units = iso_units_in((uint64_t)c->plan.h_max * c->plan.local_batch, c->pool.unit);
+    iso_lease_grant(c, best, c->nodes[best].score.ns > 0 ? (uint32_t)units : 1, true, true);
 }
 
 void iso_local_begin(iso_coordinator *c)
@@ -98,10 +96,8 @@ void iso_local_begin(iso_coordinator *c)
         return;
     }
     plan_quotas(c);
-    bool last = false;
     grant_all(c);
-    last = c->pool.free == 0;
-    if (c->plan.boxed && !last && c->known_count > 1) {
+    if (c->plan.boxed && c->pool.free > 0 && c->known_count > 1) {
         c->box_at = iso_later(c->now, box_slack * c->pace.steps * step_ns(c) + 2e6);
         iso_arm(c, c->box_at);
     }

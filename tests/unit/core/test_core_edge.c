@@ -26,7 +26,7 @@ static sim *run(const sim_options *o)
 static void tiny_jobs_give_the_same_on_any_nodes(void **state)
 {
     (void)state;
-    static const char *const policies[] = {"nns", "bsp", "cumulative", "online"};
+    static const char *const policies[] = {"nns", "bsp", "cumulative", "lb-bsp"};
     static const struct {
         uint64_t samples, batch;
         uint32_t unit;
@@ -294,7 +294,7 @@ static void crowds_of_any_size_finish(void **state)
 {
     (void)state;
     static const struct { uint32_t nodes; uint64_t batch; uint32_t epochs; const char *policy;
-    } runs[] = {{2, 64, 8, "nns"},       {2, 64, 8, "bsp"},       {1, 1, 1, "online"},
+    } runs[] = {{2, 64, 8, "nns"},       {2, 64, 8, "bsp"},       {1, 1, 1, "nns"},
                 {MANY, 32000, 2, "nns"}, {MANY, 32000, 2, "bsp"}, {MANY, 64, 1, "nns"}};
     crowd *x = calloc(1, sizeof *x);
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {

@@ -468,7 +468,7 @@ static void run(world *w, const char *policy, uint64_t seed, bool disaster)
 
 static const char *const policies[] = {"hmdspt",     "mixbp:period=64", "local-sgd:period=8", "post-local", "adacomm:period=16",
                                        "fda:theta=3", "diloco:period=20", "ssp",               "asp",        "ssp:staleness=0",
-                                       "local-sgd:local_batch=64:period=2", "asp:local_batch=40"};
+                                       "local-sgd:local_batch=64:period=2", "asp:local_batch=40", "online"};
 static uint64_t only;
 
 static void every_sample_counts_once(void **state)

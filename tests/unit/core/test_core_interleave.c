@@ -18,7 +18,7 @@ static bool trace;
 /* A job drawn from the seed: small enough to be quick, uneven in every way. */
 static void draw_job(sim *r, sim_options *o)
 {
-    static const char *const policies[] = {"nns", "bsp", "nns", "cumulative", "online", "bsp"};
+    static const char *const policies[] = {"nns", "bsp", "nns", "cumulative", "lb-bsp", "bsp"};
     iso_core_config *c = &o->config;
     sim_options_default(o);
     iso_policy_spec_default(&c->policy, iso_policy_find(policies[sim_draw(r, 6)]));
