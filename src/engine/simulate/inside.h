@@ -168,10 +168,10 @@ struct iso_sim {
     iso_buffer notes;
     size_t note_at;        /* of the first one not dealt with */
     bool ended, failed, told_failure, stop_wanted;
-    iso_note last;         /* of a run that failed */
     iso_error error;
     iso_snapshot *snapshot;
     float *best;
+    iso_note last;         /* of a run that failed; at the end, since a note may have more behind it */
 };
 
 /* ---- simulate.c ---------------------------------------------------------------------------------------- */
