@@ -83,10 +83,12 @@ void iso_local_replica_train(worker *w, const iso_compute *c, iso_event *done)
     }
     for (done->units = 0; done->units < c->units && goes_on(w, done->units); done->units++) {
         uint64_t first;
+        int64_t unit_begun = iso_clock_ns();
         uint32_t n = iso_compute_unit(c, done->units, &first);
         iso_unit_result r;
         iso_replica_work(w->replica, w->step_pass, first, n, load, w, &r);
         iso_totals_add_unit(t, &r);
+        iso_local_nap(w, iso_clock_ns() - unit_begun); /* here, so that pulses and cuts meet a slow worker where it would be */
         look_up(w);
         if (plan->monitor_every > 0 && !w->cancelled)
             pulse(w, c, t);
@@ -96,7 +98,6 @@ void iso_local_replica_train(worker *w, const iso_compute *c, iso_event *done)
         iso_replica_finish(w->replica, &bad);
     if (bad >= 0 && (t->bad_layer < 0 || bad < t->bad_layer))
         t->bad_layer = bad;
-    iso_local_nap(w, iso_clock_ns() - begun);
     t->busy = iso_clock_ns() - begun;
 }
 
