@@ -12,6 +12,7 @@
 #include "cli/signals.h"
 #include "cli/summary.h"
 #include "engine/file/file.h"
+#include "isochron/core.h"
 #include "isochron/simulate.h"
 
 enum { STATUS_WRONG = 10, STATUS_STUCK = 11 };
@@ -41,6 +42,7 @@ typedef struct request {
     iso_simulate_options simulate;
     bool quiet, json, many;
     uint64_t first, last; /* fault seeds */
+    char weights[ISO_SHA256_TEXT]; /* of the last run */
 } request;
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
@@ -136,20 +138,40 @@ static int run_one(request *q, bool quiet, bool tells)
     cli_progress_end(&progress);
     if (code)
         return status_of(code, &e, q->job.out, quiet);
+    snprintf(q->weights, sizeof q->weights, "%s", summary.weights_sha256);
     if (tells && !quiet && !q->json)
         cli_summary_print(&summary, q->job.out);
     iso_summary_clear(&summary, NULL);
     return 0;
 }
 
+/* Exact sums give the same weights whatever happens. */
+static bool is_exact(const request *q)
+{
+    iso_policy_spec spec;
+    iso_plan plan;
+    iso_policy_spec_default(&spec, iso_policy_find(q->job.policy));
+    if (iso_policy_spec_parse(&spec, q->job.parameters, NULL))
+        return false;
+    iso_policy_plan(&spec, q->job.batch, q->job.batch, &plan);
+    return plan.way == ISO_PLAN_SUM;
+}
+
 /* Each seed in the same folder, so that the one that fails is there to be looked at. */
 static int run_many(request *q)
 {
     uint64_t done = 0;
+    char right[ISO_SHA256_TEXT] = "";
+    bool exact = is_exact(q);
     for (uint64_t seed = q->first;; seed++) {
         q->simulate.fault_seed = seed;
         int status = run_one(q, true, false);
         q->train.force = true;
+        if (!status && exact && done && strcmp(right, q->weights) != 0) {
+            cli_error("the weights of fault seed %" PRIu64 " are not those of %" PRIu64, seed, q->first);
+            status = STATUS_WRONG;
+        }
+        memcpy(right, q->weights, sizeof right);
         if (status) {
             cli_error("fault seed %" PRIu64 " failed; again: --fault-seed %" PRIu64 " --seed %" PRIu64, seed, seed, q->job.seed);
             return status;
