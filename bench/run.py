@@ -3,7 +3,8 @@
 """The project's figures. Each comparison interleaves its sides in one run on the same cores and writes medians, extremes and ratios to
 bench/results/NAME.md, with the command, the processor and the compilers.
 
-    bench/run.py [--repeat N] [--python PYTHON-WITH-TORCH] speed|compilers|workers|sums|memory|accuracy|kernels|narrow|codec|scores|all
+    bench/run.py [--repeat N] [--python PYTHON-WITH-TORCH] speed|compilers|workers|sums|memory|accuracy|kernels|
+        narrow|codec|scores|uneven|all
 
 PyTorch comes into an environment of its own below build-bench unless --python names an interpreter that has it. Standard library only.
 """
@@ -241,7 +242,53 @@ def scores(a):
         "virtual time with every step timed, learning, sharing out, frames and all; the merge is not in it.", "", costs], a)
 
 
-WHAT = {f.__name__: f for f in (speed, compilers, workers, sums, memory, accuracy, kernels, narrow, codec, scores)}
+EQUAL = """link: {bandwidth: 1Gbit, latency: 0.5ms}
+nodes: [{name: n, count: 4, speed: 1875, overhead: 20us}]
+"""
+
+
+def compared(a, cluster, sync, epochs, *more, plot=None):
+    """One comparison: the list of runs, a dictionary a run."""
+    out = call(build() / "isochron", "compare", ROOT / "bench" / "uneven.yaml", "--data", mnist(), "--cluster", cluster, "--sync", sync,
+               "--seeds", a.repeat, "--epochs", epochs, "--json", "--quiet", *more, *(["--plot", plot] if plot else []))
+    return json.loads(out)
+
+
+def compared_rows(runs):
+    """A line a policy: means over the seeds."""
+    lines = ["| sync | samples/s | E | s to .97 | s to .98 | accuracy | syncs | MB up + down |", "|---|---|---|---|---|---|---|---|"]
+    for sync in dict.fromkeys(r["sync"] for r in runs):
+        same = [r for r in runs if r["sync"] == sync]
+
+        def mean(get, form):
+            values = [get(r) for r in same]
+            return "-" if None in values else format(statistics.mean(values), form)
+        lines.append("| " + " | ".join((
+            f"`{sync}`", mean(lambda r: r["samples_per_second"], ",.0f"), mean(lambda r: r["efficiency"], ".4f"),
+            mean(lambda r: r["time_to"]["0.97"], ".2f"), mean(lambda r: r["time_to"]["0.98"], ".2f"),
+            mean(lambda r: r["test_accuracy"], ".4f"), mean(lambda r: r["syncs"], ",.0f"),
+            mean(lambda r: (r["bytes_up"] + r["bytes_down"]) / 1e6, ",.0f"))) + " |")
+    return lines
+
+
+def uneven(a):
+    """Policies on the simulated 8:4:2:1 cluster and on four equal nodes, real arithmetic on MNIST."""
+    cluster = ROOT / "examples" / "clusters" / "uneven4.yaml"
+    many = "hmdspt,hmdspt:payload=int4,local-sgd,lb-bsp:payload=int8,lb-bsp:payload=int8:batch=256,lb-bsp,bsp"
+    plain = ["--set", "optimizer.momentum=0"]
+    with tempfile.TemporaryDirectory() as scratch:
+        equal = pathlib.Path(scratch) / "equal.yaml"
+        equal.write_text(EQUAL)
+        main_table = compared_rows(compared(a, cluster, many, 5, plot=ROOT / "docs" / "uneven.svg"))
+        mixed = [compared_rows(compared(a, where, "mixbp,online,cumulative", 5, *plain)) for where in (cluster, equal)]
+    write("uneven", "Policies on uneven machines, simulated", [
+        "LeNet-5 on MNIST, 5 epochs, learning rate 0.01, cosine; nodes of 4000, 2000, 1000 and 500 samples a second, 1 Gb/s, 0.5 ms;",
+        f"times are virtual, arithmetic is real; means of {a.repeat} seeds. Bytes with fp32 values both ways for the exact sums. Plot: docs/uneven.svg.", "",
+        *main_table, "", "## MixBP between its two ends", "", "The same with momentum 0; `mixbp` and `online` step after every sample.", "",
+        "On the same cluster:", "", *mixed[0], "", "On four equal nodes of 1875 samples a second:", "", *mixed[1]], a)
+
+
+WHAT = {f.__name__: f for f in (speed, compilers, workers, sums, memory, accuracy, kernels, narrow, codec, scores, uneven)}
 
 
 def main():
