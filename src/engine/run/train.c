@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/text.h"
 #include "engine/file/file.h"
 #include "engine/local/bell.h"
 #include "engine/run/session.h"
@@ -256,6 +257,23 @@ static int watch(iso_session *s, bool *stopped)
 
 /* ---- beginning and end --------------------------------------------------------------------------------- */
 
+/* A step of few samples is noisy: a rate that suits a batch of 64 throws the weights away when every sample makes a step. */
+static void warn_of_large_steps(iso_session *s)
+{
+    const double usual = 0.04; /* a sample, momentum included */
+    const iso_optimizer *o = &s->job->optimizer;
+    double rate = o->kind == ISO_ADAM ? 0 : o->learning_rate / (1 - o->momentum);
+    char given[ISO_NUMBER_TEXT], momentum[ISO_NUMBER_TEXT];
+    if (s->plan.way != ISO_PLAN_LOCAL || !(rate > usual * s->plan.local_batch))
+        return;
+    iso_print_double(given, o->learning_rate);
+    iso_print_double(momentum, o->momentum);
+    iso_tell(s, ISO_MESSAGE_WARNING,
+             "%s makes steps of %" PRIu32 " %s: learning_rate %s with momentum %s is large for that; 0.01 and momentum 0 are usual for "
+             "steps of one sample",
+             iso_policy_name(s->policy.policy), s->plan.local_batch, s->plan.local_batch == 1 ? "sample" : "samples", given, momentum);
+}
+
 static int begin(iso_session *s)
 {
     int result = begin_figures(s);
@@ -268,6 +286,7 @@ static int begin(iso_session *s)
     if (result)
         return result;
     iso_tell_begin(s);
+    warn_of_large_steps(s);
     result = s->engine->greet ? s->engine->greet(s) : 0;
     if (result)
         return result;
