@@ -51,8 +51,8 @@ class Neighbour:
 def speed(folder, words):
     with tempfile.TemporaryDirectory() as scratch:
         out = pathlib.Path(scratch) / "run"
-        subprocess.run([*CLASS, str(folder / "isochron"), "train", "--data", FASHION, "--model", "lenet5", "--batch", "64", "--epochs", "12",
-                        "--out", str(out), "--quiet", "--set", "checkpoint.every=0", *words], check=True)
+        subprocess.run([*CLASS, str(folder / "isochron"), "train", "--data", FASHION, "--model", "lenet5", "--batch", "64",
+                        "--epochs", "12", "--out", str(out), "--quiet", "--set", "checkpoint.every=0", *words], check=True)
         return json.loads((out / "summary.json").read_text())["samples_per_second"]
 
 
