@@ -98,7 +98,8 @@ void iso_free_answer(iso_coordinator *c, const iso_frame *f)
     n->deadline = n->resend_at = ISO_NEVER;
     c->queue[(c->queue_first + c->queue_count++) % c->config.nodes_max] = id;
     iso_emit(c, ISO_EFFECT_TAKE)->take = (iso_take){.node = id, .samples = n->totals.samples};
-    iso_free_offer(c); /* the slowest may have moved on */
+    if (c->phase == ISO_PHASE_WORK) /* else at the border: there are no weights to send meanwhile */
+        iso_free_offer(c);          /* the slowest may have moved on */
 }
 
 bool iso_free_next(iso_coordinator *c, uint64_t *staleness)

@@ -60,6 +60,13 @@ static void plan_quotas(iso_coordinator *c)
     }
 }
 
+/* As many units as whole local steps have, where a step has several: at least one step. */
+static uint32_t whole_steps(const iso_coordinator *c, uint32_t units)
+{
+    uint32_t step = c->plan.local_batch > c->pool.unit ? c->plan.local_batch / c->pool.unit : 1;
+    return units < step ? step : units - units % step;
+}
+
 static void grant_all(iso_coordinator *c)
 {
     bool alone = c->live_count == 1;
@@ -69,7 +76,7 @@ static void grant_all(iso_coordinator *c)
         n->pulse_samples = 0;
         n->figures = (iso_figures){0, 0};
         if (units > 0)
-            iso_lease_grant(c, c->live[i], units, true, alone || c->plan.up == ISO_PAYLOAD_EXACT);
+            iso_lease_grant(c, c->live[i], whole_steps(c, units), true, alone || c->plan.up == ISO_PAYLOAD_EXACT);
     }
 }
 
@@ -126,7 +133,7 @@ static void cut_round(iso_coordinator *c)
         if (n->key != c->key || n->held == 0)
             continue;
         double whole = n->score.ns > 0 ? end / iso_share_unit_ns(c, n) + 0.02 : 1;
-        uint32_t units = whole < 1 ? 1 : whole < UINT32_MAX ? (uint32_t)whole : UINT32_MAX;
+        uint32_t units = whole_steps(c, whole < UINT32_MAX ? (uint32_t)whole : UINT32_MAX);
         if (units < n->lease[0].units)
             iso_lease_cut(c, c->live[i], units);
     }
