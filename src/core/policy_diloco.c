@@ -8,7 +8,7 @@ static const iso_option parameters[PARAMETERS] = {
     ISO_PARAMETER_PAYLOAD(ISO_PAYLOAD_FP32),
     ISO_PARAMETER_LOCAL_BATCH(16),
     ISO_PARAMETER_PERIOD(500, "steps of the fastest node between two merges"),
-    {"outer_rate", ISO_OPTION_FLOAT, 0.7, 0, 10, NULL, "learning rate of the outer step"},
+    {"outer_rate", ISO_OPTION_FLOAT, 0.7, 1e-6, 10, NULL, "learning rate of the outer step"},
     {"outer_momentum", ISO_OPTION_FLOAT, 0.9, 0, 0.9999, NULL, "its momentum"},
 };
 

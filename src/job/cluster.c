@@ -258,10 +258,11 @@ static const deeper_key machine_deeper[] = {
     {"events", read_events},     {NULL, NULL},
 };
 
-static bool same_name(const reader *r, const char *name)
+/* Whether one of the first `count` machines has the name. */
+static bool same_name(const reader *r, size_t count, const char *name)
 {
     const iso_machine *m = (const iso_machine *)(const void *)r->machines.bytes;
-    for (size_t i = 0; i < r->machines.size / sizeof *m; i++)
+    for (size_t i = 0; i < count; i++)
         if (!strcmp(m[i].name, name))
             return true;
     return false;
@@ -279,7 +280,7 @@ static int add_machines(reader *r, const entry *one, bool many, uint32_t node)
         iso_machine m = one->m;
         char name[ISO_CLUSTER_NAME_MAX + 24];
         snprintf(name, sizeof name, many ? "%s-%u" : "%s", one->m.name, (unsigned)i + 1);
-        bool twice = (i == 0 || i + 1 == one->count) && same_name(r, name);
+        bool twice = same_name(r, before, name); /* those of one entry differ by their numbers */
         if (strlen(name) >= sizeof m.name || twice) {
             iso_error_set(r->e, ISO_E_JOB, twice ? "nodes.name: there are two machines %s" : "nodes.name: %s is too long a name", name);
             return fail(r, node);

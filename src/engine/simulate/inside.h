@@ -150,7 +150,8 @@ struct iso_sim {
     sim_drawn drawn;
     int64_t heals_at;
     bool healed;
-    uint32_t dropped;      /* canary: frames lost so far */
+    bool dropped;          /* canary: a frame is lost, and with it the coordinator's timers */
+    uint32_t deaf;         /* canary: the node that it was for */
     bool planted;
 
     /* what was seen */

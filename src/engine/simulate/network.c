@@ -87,13 +87,15 @@ static void put_off(iso_sim *s, uint32_t node, bool up, const iso_frame *f, sim_
     iso_sim_at(s, at, SIM_MESSAGE, node, index, up);
 }
 
-/* The canary's loss: the first work of the second round. */
-static bool planted_loss(iso_sim *s, const iso_frame *f)
+/* The canary's loss: the first work of the second round, and all that would tell the same node of it later. */
+static bool planted_loss(iso_sim *s, uint32_t node, const iso_frame *f)
 {
-    if (s->config.options->canary != ISO_CANARY_LOST_WAKEUP || f->kind != ISO_FRAME_WORK || s->round < 1 || s->dropped)
+    if (s->config.options->canary != ISO_CANARY_LOST_WAKEUP || f->kind != ISO_FRAME_WORK || s->round < 1)
         return false;
-    s->dropped++;
-    return true;
+    if (!s->dropped)
+        s->deaf = node;
+    s->dropped = true;
+    return s->deaf == node;
 }
 
 static void send_packet(iso_sim *s, uint32_t node, bool up, iso_frame *f, sim_blob *blob, bool whole, uint64_t cost)
@@ -106,7 +108,7 @@ static void send_packet(iso_sim *s, uint32_t node, bool up, iso_frame *f, sim_bl
                     : sim_wire_send(&s->wire_out, shared, &n->wire_down, own, l->latency, s->now, bytes);
     *(up ? &s->bytes_up : &s->bytes_down) += cost;
     *(up ? &s->sent_up : &s->sent_down) += ISO_FRAME_HEADER + f->body_bytes + (whole && blob ? blob->bytes : f->chunk_bytes);
-    if (d.lost || planted_loss(s, f))
+    if (d.lost || planted_loss(s, node, f))
         return;
     for (int i = 0; i <= d.twice; i++)
         put_off(s, node, up, f, blob, whole, at + d.late[i]);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/elementary.h"
 #include "engine/local/bell.h"
 #include "engine/simulate/inside.h"
 
@@ -57,16 +58,29 @@ static bool repeats(const iso_sim *s)
     return goes || s->lossy || s->config.options->draw_faults || s->config.options->canary == ISO_CANARY_LOST_WAKEUP;
 }
 
+/* Samples a second at a machine's worst: what it may come down to, and still get on. */
+static double worst_speed(const sim_node *n)
+{
+    const iso_machine *m = n->machine;
+    double speed = m->speed, outlier = m->outliers.numerator ? m->outlier_factor : 1;
+    for (uint32_t k = 0; k < n->fate.count; k++)
+        if (n->fate.event[k].kind == ISO_MACHINE_SPEED && n->fate.event[k].speed < speed)
+            speed = n->fate.event[k].speed;
+    return speed * (1 - m->amplitude) * m->burst_factor / (outlier * iso_exp(6 * m->noise));
+}
+
 static void configure_times(iso_sim *s)
 {
     const iso_cluster *c = s->config.options->cluster;
     double bulk = (double)s->parameters * sizeof(float) * 2, shared = c->bandwidth > 0 ? bulk / c->bandwidth * SECOND : 0;
-    double longest = 0, slowest = c->machine[0].speed, last = 0;
+    double longest = 0, slowest = c->machine[0].speed, worst = slowest, last = 0;
     for (uint32_t i = 0; i < s->count; i++) {
         const iso_machine *m = &c->machine[i];
         double trip = (double)m->link.latency * 4 + (m->link.bandwidth > 0 ? bulk / m->link.bandwidth * SECOND : 0);
         longest = trip > longest ? trip : longest;
         slowest = m->speed < slowest ? m->speed : slowest;
+        double low = worst_speed(&s->node[i]);
+        worst = low < worst ? low : worst;
         for (uint32_t k = 0; k < s->node[i].fate.count; k++) {
             const iso_machine_event *e = &s->node[i].fate.event[k];
             double end = (double)e->at + (double)e->length;
@@ -78,7 +92,7 @@ static void configure_times(iso_sim *s)
     s->core.deadline_floor = ns_of(8 * resend > 2e8 ? 8 * resend : 2e8);
     s->core.deadline_first = ns_of(2 * SECOND + 16 * ISO_UNIT_MAX / slowest * SECOND);
     s->core.first_wait = ns_of(0.5 * SECOND + 4 * longest);
-    s->patience = ns_of(60 * SECOND + 4 * (double)s->core.deadline_first + 4 * (double)s->core.samples / slowest * SECOND + last);
+    s->patience = ns_of(60 * SECOND + 4 * (2 * SECOND + (16 * ISO_UNIT_MAX + (double)s->core.samples) / worst * SECOND) + last);
 }
 
 static void configure(iso_sim *s)

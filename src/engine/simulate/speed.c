@@ -5,7 +5,9 @@
 #include "base/elementary.h"
 #include "base/rng.h"
 
-#define DRIFT_STEPS 64 /* a period is so many pieces of constant speed */
+#define DRIFT_STEPS 64   /* a period is so many pieces of constant speed */
+#define MANY_PERIODS 100 /* so many whole ones and more are gone through at once, at their mean speed */
+#define MANY_BURSTS 1000
 
 enum { STREAM_ORDER, STREAM_BURST };
 
@@ -62,11 +64,11 @@ static double burst(const iso_machine *m, uint64_t seed, uint32_t id, int64_t t,
     return t >= from && t < to ? m->burst_factor : 1;
 }
 
-double iso_speed_at(const iso_machine *m, const iso_fate *fate, uint64_t seed, uint32_t id, int64_t t, int64_t *until)
+/* Samples a second by the events alone, 0 in a pause. */
+static double by_events(const iso_machine *m, const iso_fate *fate, int64_t t, int64_t *until)
 {
     double speed = m->speed;
     bool paused = false;
-    *until = ISO_FOREVER;
     for (uint32_t i = 0; i < fate->count; i++) {
         const iso_machine_event *e = &fate->event[i];
         if (e->at > t) {
@@ -80,7 +82,43 @@ double iso_speed_at(const iso_machine *m, const iso_fate *fate, uint64_t seed, u
             sooner(until, e->at + e->length);
         }
     }
-    return paused ? 0 : speed * drift(m, t, until) * burst(m, seed, id, t, until);
+    return paused ? 0 : speed;
+}
+
+double iso_speed_at(const iso_machine *m, const iso_fate *fate, uint64_t seed, uint32_t id, int64_t t, int64_t *until)
+{
+    *until = ISO_FOREVER;
+    double speed = by_events(m, fate, t, until);
+    return speed > 0 ? speed * drift(m, t, until) * burst(m, seed, id, t, until) : 0;
+}
+
+/* Goes through whole cycles of a mean speed, when there are `many` before `until` and before nothing is left; true: it did. */
+static bool skip(int64_t cycle, double mean, double many, int64_t until, int64_t *t, double *left)
+{
+    if (cycle <= 0)
+        return false;
+    double count = *left * 1e9 / mean / (double)cycle, room = ((double)until - (double)*t) / (double)cycle;
+    count = (count < room ? count : room) * 0.999 - 1;
+    if (!(count >= many) || count * (double)cycle > 8e18 - (double)*t)
+        return false;
+    int64_t whole = (int64_t)count * cycle;
+    *left -= mean * (double)whole * 1e-9;
+    *t += whole;
+    return true;
+}
+
+/* Short periods over long work would be that many steps: a microsecond's bursts in an order of hours. */
+static bool skip_cycles(const iso_machine *m, const iso_fate *fate, int64_t *t, double *left)
+{
+    int64_t events = ISO_FOREVER, step = m->period / DRIFT_STEPS > 0 ? m->period / DRIFT_STEPS : 1;
+    double busy = m->burst_every > 0 ? (double)m->burst_length / (double)m->burst_every : 0;
+    double mean = by_events(m, fate, *t, &events) * (1 - busy * (1 - m->burst_factor));
+    if (mean <= 0)
+        return false;
+    if (m->drift != ISO_DRIFT_NONE && skip(m->period > 0 ? step * DRIFT_STEPS : 0, mean, MANY_PERIODS, events, t, left))
+        return true;
+    mean *= drift(m, *t, &events);
+    return skip(m->burst_every, mean, MANY_BURSTS, events, t, left);
 }
 
 int64_t iso_speed_end(const iso_machine *m, const iso_fate *fate, uint64_t seed, uint32_t id, int64_t t, double samples, double factor)
@@ -88,10 +126,12 @@ int64_t iso_speed_end(const iso_machine *m, const iso_fate *fate, uint64_t seed,
     double left = samples * factor;
     for (;;) {
         int64_t until;
+        if (skip_cycles(m, fate, &t, &left))
+            continue;
         double speed = iso_speed_at(m, fate, seed, id, t, &until), ns = speed > 0 ? left * 1e9 / speed : 0;
         if (speed > 0 && (until == ISO_FOREVER || ns <= (double)(until - t)))
             return ns < 9e18 - (double)t ? t + (int64_t)(ns + 0.5) : ISO_FOREVER;
-        if (until == ISO_FOREVER)
+        if (until == ISO_FOREVER || t > (int64_t)8e18)
             return ISO_FOREVER;
         left -= speed * (double)(until - t) * 1e-9;
         t = until;

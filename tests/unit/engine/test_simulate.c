@@ -107,6 +107,30 @@ static void test_changes(void **state)
     assert_true(fabs((double)iso_speed_end(&m, &none, 3, 2, 0, 9000, 1) / SECOND - 10) < 0.01);
 }
 
+/* Work over very many short periods takes its share of time, and no steps of its own: this would take days to count. */
+static void test_short_periods(void **state)
+{
+    (void)state;
+    const iso_machine_event change = {.kind = ISO_MACHINE_SPEED, .at = 1000000 * (int64_t)SECOND, .speed = 10};
+    iso_fate none = {NULL, 0}, fate = {&change, 1};
+    iso_machine m = machine(1);
+    m.burst_every = 1000;
+    m.burst_length = 500;
+    m.burst_factor = 0.5;
+    assert_true(fabs((double)iso_speed_end(&m, &none, 3, 2, 7, 1.5e6, 1) / SECOND - 2e6) < 1);
+    assert_true(fabs((double)iso_speed_end(&m, &fate, 3, 2, 7, 1.5e6, 1) / SECOND - 1.1e6) < 1);
+    m.drift = ISO_DRIFT_SINE;
+    m.amplitude = 0.9;
+    m.period = 1000;
+    assert_true(fabs((double)iso_speed_end(&m, &none, 3, 2, 7, 1.5e6, 1) / SECOND - 2e6) < 1);
+    m.period = 1000000 * (int64_t)SECOND;
+    assert_true(fabs((double)iso_speed_end(&m, &none, 3, 2, 7, 1.5e6, 1) / SECOND - 2e6) < 1000);
+    m.burst_length = 1000;
+    m.burst_factor = 1e-6;
+    m.speed = 1e-6;
+    assert_int_equal(iso_speed_end(&m, &none, 3, 2, 7, 1e6, 1), ISO_FOREVER);
+}
+
 /* Noise has the deviation it says; it depends on its key alone. */
 static void test_noise(void **state)
 {
@@ -138,6 +162,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_queue),   cmocka_unit_test(test_links), cmocka_unit_test(test_speeds),
         cmocka_unit_test(test_changes), cmocka_unit_test(test_noise),
+        cmocka_unit_test(test_short_periods),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,6 +83,7 @@ static void test_mistakes(void **state)
         {"nodes:\n- {name: a, speed: -1}", {"c.yaml:2:20: ", "nodes.speed"}},
         {"nodes:\n- {name: a, speed: [1]}", {"c.yaml:2:20: ", "one value", "a list"}},
         {"nodes:\n- {name: a, speed: 5}\n- {name: a, speed: 5}", {"c.yaml:3:3: ", "two machines a"}},
+        {"nodes:\n- {name: a-3, speed: 5}\n- {name: a, count: 5, speed: 5}", {"c.yaml:3:3: ", "two machines a-3"}},
         {"nodes:\n- {name: a, speed: 5, count: 0}", {"c.yaml:2:30: ", "nodes.count"}},
         {"nodes:\n- {name: a, speed: 5, count: 65537}", {"c.yaml:2:30: ", "65536"}},
         {"nodes:\n- {speed: 5, count: 65536}\n- {speed: 5}", {"c.yaml:3:3: ", "65536"}},
