@@ -69,6 +69,7 @@ typedef struct node {
     double overhead; /* ns between asking and answering that were not compute, repeats included: moving mean */
     double clean_overhead;        /* the same of answers that needed no repeat: slowly falling maximum */
     uint32_t patience;            /* doublings of the first wait before a repeat; grows while answers need repeats */
+    uint32_t overdue;             /* deadlines missed since its last answer; each doubles the next */
     uint32_t sums;                /* SUMs that counted */
     iso_parking parking;
     uint64_t parked_key;          /* the last pass that parking knows of */

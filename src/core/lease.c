@@ -8,7 +8,8 @@
 #include "base/assert.h"
 
 enum {
-    DOUBLINGS_MAX = 6 /* of the wait before a repeat */
+    DOUBLINGS_MAX = 6, /* of the wait before a repeat */
+    LONGER_MAX = 8     /* doublings of a deadline: a node that got slower for good must come to answer once */
 };
 
 /* ---- handing out ---- */
@@ -95,7 +96,8 @@ static void watch(iso_coordinator *c, node *n)
     double work = held_work(n),
            late = c->config.deadline_factor * (work + n->overhead) + (double)c->config.deadline_floor;
     double first_wait = (double)c->config.deadline_first; /* a speed that was only told is a hint, but slow is not dead */
-    n->deadline = iso_later(c->now, learned || late > first_wait ? late : first_wait);
+    double longest = learned || late > first_wait ? late : first_wait;
+    n->deadline = iso_later(c->now, longest * (double)((uint32_t)1 << n->overdue));
     double first = (double)c->config.resend * (double)((uint32_t)1 << n->patience);
     n->resend_at = c->config.resend > 0 ? iso_later(c->now, 1.5 * (work + n->clean_overhead) + first) : ISO_NEVER;
     iso_arm(c, n->deadline < n->resend_at ? n->deadline : n->resend_at);
@@ -252,6 +254,7 @@ static void learn(iso_coordinator *c, node *n, uint64_t samples, int64_t busy)
 {
     if (c->purpose == ISO_PASS_TRAIN && samples > 0 && busy > 0)
         iso_member_learn(c, n, (double)samples, (double)busy);
+    n->overdue = 0;
     double rest = (double)(c->now - n->asked - busy), most = 4 * n->overhead + (double)c->config.resend + 1e6;
     if (rest < 0)
         rest = 0;
@@ -454,6 +457,7 @@ void iso_lease_timer(iso_coordinator *c)
             continue;
         if (c->now >= n->deadline) {
             uint32_t session = n->session;
+            n->overdue += n->overdue < LONGER_MAX;
             iso_member_drop(c, id, ISO_NODE_DEAD, ISO_RECORD_DEAD);
             iso_member_reset(c, id, &(body_reset){.incarnation = c->incarnation, .session = session});
             continue;

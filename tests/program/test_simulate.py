@@ -177,7 +177,7 @@ class Faults(Case):
     def test_canaries_are_found(self):
         found = {"double-count": (10, "samples"), "bit-flip": (10, "replica"), "lost-wakeup": (11, "nothing that counts")}
         for canary, (code, words) in found.items():
-            for sync in ("nns", "bsp", "lb-bsp:payload=int8", "hmdspt", "mixbp"):
+            for sync in ("nns", "bsp", "lb-bsp:payload=int8", "hmdspt", "mixbp", "ssp", "asp"):
                 with self.subTest(canary=canary, sync=sync):
                     r = self.simulate("--sync", sync, "--canary", canary, "--quiet", out=canary + sync, code=code)
                     self.assertIn(words, r.stderr)
@@ -187,6 +187,15 @@ class Faults(Case):
         (self.tmp / "dead.yaml").write_text("nodes: [{name: a, speed: 100, events: [{at: 1s, crash: true}]}]")
         r = self.simulate("--quiet", cluster=self.tmp / "dead.yaml", code=11)
         self.assertIn("after round", r.stderr)
+
+    def test_a_cluster_that_gets_slow_is_not_stuck(self):
+        """What the file itself says of a machine is no reason to give up: work of hours is still work."""
+        (self.tmp / "slow.yaml").write_text("nodes: [{name: a, speed: 1000, events: [{at: 50ms, speed: 1}]}]")
+        (self.tmp / "late.yaml").write_text("nodes: [{name: a, speed: 1000, outliers: {rate: 1/3, factor: 1e5}}]")
+        (self.tmp / "busy.yaml").write_text("nodes: [{speed: 1000, bursts: {every: 1us, length: 1us, factor: 1e-3}}]")
+        for name in ("slow", "late", "busy"):
+            self.simulate("--quiet", "--epochs", 1, out=name, cluster=self.tmp / f"{name}.yaml")
+            self.iso("audit", self.tmp / name)
 
     def test_mistakes(self):
         (self.tmp / "bad.yaml").write_text("nodes: [{name: a, sped: 3}]")
