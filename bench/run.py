@@ -283,7 +283,8 @@ def uneven(a):
         mixed = [compared_rows(compared(a, where, "mixbp,online,cumulative", 5, *plain)) for where in (cluster, equal)]
     write("uneven", "Policies on uneven machines, simulated", [
         "LeNet-5 on MNIST, 5 epochs, learning rate 0.01, cosine; nodes of 4000, 2000, 1000 and 500 samples a second, 1 Gb/s, 0.5 ms;",
-        f"times are virtual, arithmetic is real; means of {a.repeat} seeds. Bytes with fp32 values both ways for the exact sums. Plot: docs/uneven.svg.", "",
+        f"times are virtual, arithmetic is real; means of {a.repeat} seeds. Bytes with fp32 values both ways for the exact sums.",
+        "Plot: docs/uneven.svg.", "",
         *main_table, "", "## MixBP between its two ends", "", "The same with momentum 0; `mixbp` and `online` step after every sample.", "",
         "On the same cluster:", "", *mixed[0], "", "On four equal nodes of 1875 samples a second:", "", *mixed[1]], a)
 

@@ -49,7 +49,7 @@ static void every_value_has_its_place(void **state)
     for (size_t s = 0; s < TEST_COUNT(sets); s++)
         for (size_t i = 0; sets[s] <= iso_isa_best() && i < TEST_COUNT(nets); i++) {
             static iso_model model;
-            iso_net *net;
+            iso_net *net = NULL;
             iso_error e;
             iso_preset_options options = {.classes = 10, .form = nets[i].form, .hidden = {16, 33, 1}};
             options.hidden_count = nets[i].input.h == 1 ? 3 : 0;
