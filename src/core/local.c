@@ -5,7 +5,7 @@
  * The pool is the epoch: what a cut lease leaves undone, or a dead node had, goes back and is worked in a later round. */
 #include "core/coordinator.h"
 
-#include <math.h>
+#include "base/elementary.h"
 
 static const double box_slack = 1.15; /* of its planned time, before those who still work are called */
 
@@ -41,7 +41,7 @@ static double at_border(const iso_coordinator *c, double ns)
 {
     const double patience = 1.5;
     double unit = slowest_unit(c, ns * patience);
-    return unit > 0 ? ceil(ns / unit - 1e-6) * unit : ns;
+    return unit > 0 ? iso_ceil(ns / unit - 1e-6) * unit : ns;
 }
 
 static void plan_quotas(iso_coordinator *c)
@@ -137,7 +137,7 @@ static void cut_round(iso_coordinator *c)
         if (units < n->lease[0].units)
             iso_lease_cut(c, c->live[i], units);
     }
-    c->pace.steps = (uint32_t)ceil(end / step_ns(c));
+    c->pace.steps = (uint32_t)iso_ceil(end / step_ns(c));
     if (c->plan.boxed) {
         c->box_at = iso_later(c->pass_started, box_slack * end + 2e6);
         iso_arm(c, c->box_at);

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "base/elementary.h"
+
 enum { H_FIRST = 8 };
 static const double sync_share = 19; /* steps a step's worth of synchronising: it then takes a twentieth of the time */
 static const double smoothing = 0.1; /* of the loss, a round */
@@ -29,7 +31,7 @@ uint32_t iso_pace_steps(const iso_pace *p, const iso_plan *plan, double rate)
     case ISO_TRIGGER_SWITCH:
         return p->peak_rate > 0 && rate < p->peak_rate * (1 - 1e-9) ? plan->h_max : 1;
     case ISO_TRIGGER_LOSS: {
-        double steps = ceil(plan->h_max * fallen(p));
+        double steps = iso_ceil(plan->h_max * fallen(p));
         return steps < 1 ? 1 : steps < plan->h_max ? (uint32_t)steps : plan->h_max;
     }
     case ISO_TRIGGER_VARIANCE:
@@ -92,7 +94,7 @@ void iso_pace_end(iso_pace *p, const iso_plan *plan, uint32_t steps, double loss
     if (plan->trigger != ISO_TRIGGER_MICRO || p->theta > 0)
         return;
     if (p->calibrating == 0 && step_ns > 0) {
-        double wanted = ceil(sync_share * sync_ns / step_ns);
+        double wanted = iso_ceil(sync_share * sync_ns / step_ns);
         p->calibrating = clamp(wanted > H_FIRST ? wanted : H_FIRST, plan);
     } else if (p->calibrating > 0) {
         p->theta = iso_pace_variance(p);

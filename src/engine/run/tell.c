@@ -230,6 +230,9 @@ static void record_message(iso_session *s, const iso_record *r)
     case ISO_RECORD_LOST:
         iso_tell(s, ISO_MESSAGE_WARNING, "%s is lost in round %" PRIu64 ": the others do its work", name, r->round + 1);
         break;
+    case ISO_RECORD_LEAVE: /* in threads: other programs take its core */
+        iso_tell(s, ISO_MESSAGE_INFO, "%s leaves for a while: the others do its work", name);
+        break;
     case ISO_RECORD_RETURN:
         iso_tell(s, ISO_MESSAGE_INFO, "%s is back", name);
         break;
