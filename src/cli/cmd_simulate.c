@@ -233,8 +233,8 @@ const cli_command cli_simulate = {
     .summary = "train on a cluster that is not there, in virtual time",
     .help = "The run folder is that of `train`; all times in it are virtual. Equal seeds give equal runs.\n"
             "Exit status 10: a checker found a wrong result; 11: the run does not get on any more.\n"
-            "  isochron simulate job.yaml --cluster examples/clusters/uneven4.yaml --sync hmdspt\n"
-            "  isochron simulate job.yaml --cluster examples/clusters/flaky.yaml --fault-seeds 1..200 --out runs/swarm",
+            "  isochron simulate examples/lenet5-fashion.yaml --cluster examples/clusters/uneven4.yaml --sync hmdspt\n"
+            "  isochron simulate examples/lenet5-fashion.yaml --cluster examples/clusters/flaky.yaml --fault-seeds 1..200 --out runs/swarm",
     .options = options,
     .most = 1,
     .run = run,
