@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ln and exp without libm: see elementary.h. Both reduce to a small interval by the exponent's bits and sum a Taylor series
- * there by Horner's rule; ln 2 is split in two, the upper part times any exponent being exact. */
+ * there, its odd and even terms apart by Horner's rule; ln 2 is split in two, the upper part times any exponent being exact. */
 #include "base/elementary.h"
 
 #include <math.h>
@@ -37,17 +37,12 @@ double iso_ln(double x)
     }
     /* ln m = 2 atanh s = 2 s (1 + s^2/3 + s^4/5 + ...), s = f / (2 + f), |s| < 0.172; f - s f = 2 s keeps the rounding of s
      * out of the leading term: ln m = f - s (f - 2 s^2/3 - ...) */
-    double f = m - 1, s = f / (2 + f), z = s * s, series = 1.0 / 23;
-    for (int n = 21; n >= 3; n -= 2)
-        series = series * z + 1.0 / n;
-    series *= 2 * z;
+    double f = m - 1, s = f / (2 + f), z = s * s, zz = z * z;
+    double odd = (((1.0 / 23 * zz + 1.0 / 19) * zz + 1.0 / 15) * zz + 1.0 / 11) * zz + 1.0 / 7;
+    double even = (((1.0 / 21 * zz + 1.0 / 17) * zz + 1.0 / 13) * zz + 1.0 / 9) * zz + 1.0 / 5;
+    double series = 2 * z * ((odd * z + even) * z + 1.0 / 3); /* two chains of products that do not wait for each other */
     return k * ln2_high + (f + (k * ln2_low + s * series - s * f));
 }
-
-/* 1 / n! for n = 14 .. 2; the next term of e^r is below 2^-60 for |r| <= ln 2 / 2. */
-static const double inverse_factorial[] = {
-    1 / 87178291200.0, 1 / 6227020800.0, 1 / 479001600.0, 1 / 39916800.0, 1 / 3628800.0, 1 / 362880.0, 1 / 40320.0,
-    1 / 5040.0,        1 / 720.0,        1 / 120.0,       1 / 24.0,       1 / 6.0,       1 / 2.0};
 
 double iso_exp(double x)
 {
@@ -56,8 +51,9 @@ double iso_exp(double x)
     x = x > 700 ? 700 : x < -700 ? -700 : x;
     double scaled = x * 0x1.71547652b82fep0;
     int k = (int)(scaled + (scaled < 0 ? -0.5 : 0.5));
-    double r = x - k * ln2_high - k * ln2_low, sum = inverse_factorial[0];
-    for (unsigned n = 1; n < sizeof inverse_factorial / sizeof *inverse_factorial; n++)
-        sum = sum * r + inverse_factorial[n];
-    return (1 + (r * r * sum + r)) * of_bits((uint64_t)(k + 1023) << 52);
+    double r = x - k * ln2_high - k * ln2_low, z = r * r;
+    double even = ((((1 / 87178291200.0 * z + 1 / 479001600.0) * z + 1 / 3628800.0) * z + 1 / 40320.0) * z + 1 / 720.0) * z + 1 / 24.0;
+    double odd = ((((1 / 6227020800.0 * z + 1 / 39916800.0) * z + 1 / 362880.0) * z + 1 / 5040.0) * z + 1 / 120.0) * z + 1 / 6.0;
+    double sum = even * z + odd * r + 0.5; /* e^r = 1 + r + r^2 (1/2! + r/3! + ... + r^12/14!) */
+    return (1 + (z * sum + r)) * of_bits((uint64_t)(k + 1023) << 52);
 }

@@ -129,6 +129,7 @@ iso_coordinator *iso_coordinator_init(const iso_core_config *config, uint32_t in
     iso_policy_plan(&config->policy, config->samples, config->batch, &c->plan);
     c->rounds_epoch = iso_epoch_rounds(config->samples, c->batch);
     c->rounds = c->plan.whole_epoch ? 0 : c->rounds_epoch * config->epochs;
+    c->effects_most = iso_coordinator_effects_max(config);
     c->box_at = ISO_NEVER;
     c->evaluated = true;
     c->wake = ISO_NEVER;
@@ -323,7 +324,7 @@ int iso_coordinator_step(iso_coordinator *c, const iso_event *event, iso_effects
     effects->count = 0;
     if ((int)event->kind < ISO_EVENT_START || event->kind > ISO_EVENT_STOP ||
         (event->kind == ISO_EVENT_FRAME && !event->frame) ||
-        effects->capacity < iso_coordinator_effects_max(&c->config))
+        effects->capacity < c->effects_most)
         return ISO_E_ARGUMENT;
     if ((event->kind == ISO_EVENT_START) != (c->phase == ISO_PHASE_NEW))
         return ISO_E_STATE;

@@ -88,6 +88,7 @@ struct iso_coordinator {
     int64_t now, wake, wake_wanted;
     int64_t gather_until;         /* from then on one node is enough to begin */
     iso_effects *effects;         /* of the running step */
+    uint32_t effects_most;        /* of any step */
     iso_error error;
 
     node *nodes;                  /* nodes_max */
