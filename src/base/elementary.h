@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * ln, exp and rounding up without libm: additions, multiplications and a division alone, so the same bits on every machine. What decides who
- * works on what must not depend on whose libm it was. */
+ * ln, exp and rounding up without libm: additions, multiplications and a division alone, so the same bits on every machine.
+ * What decides who works on what must not depend on whose libm it was. */
 #ifndef ISO_BASE_ELEMENTARY_H
 #define ISO_BASE_ELEMENTARY_H
 
