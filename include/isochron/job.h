@@ -136,6 +136,9 @@ ISO_API size_t iso_job_write(const iso_job *job, char *out, size_t capacity);
  * workers, checkpoint, out and engine may differ. */
 ISO_API int iso_job_difference(const iso_job *before, const iso_job *now, iso_error *e);
 
+/* A number for all that iso_job_difference compares: equal where it finds none. Error: ISO_E_NOMEM. */
+ISO_API int iso_job_digest(const iso_job *job, const iso_alloc *a, uint64_t *out, iso_error *e);
+
 /* One key of the schema, for help texts; index 0.. until it returns false. Texts are static. */
 typedef struct iso_job_key {
     const char *path;                 /* "optimizer.learning_rate" */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash64.h"
 #include "base/text.h"
 #include "job/schema.h"
 #include "job/words.h"
@@ -250,12 +251,15 @@ static bool put_value(writer *w, const iso_job *job, const job_row *row)
     return false;
 }
 
-size_t iso_job_write(const iso_job *job, char *out, size_t capacity)
+/* All rows but those with one of the flags `without`. */
+static size_t write_rows(const iso_job *job, unsigned without, char *out, size_t capacity)
 {
     writer w = {out, capacity ? capacity - 1 : 0, 0};
     for (uint32_t i = 0; i < iso_job_row_count; i++) {
         const job_row *row = &iso_job_rows[i];
         writer before = w;
+        if (row->flags & without)
+            continue;
         for (const char *dot = row->path; (dot = strchr(dot, '.')); dot++)
             put_text(&w, "  ");
         put_text(&w, iso_job_row_word(row));
@@ -268,6 +272,26 @@ size_t iso_job_write(const iso_job *job, char *out, size_t capacity)
     if (capacity)
         out[w.length < capacity ? w.length : capacity - 1] = 0;
     return w.length;
+}
+
+size_t iso_job_write(const iso_job *job, char *out, size_t capacity)
+{
+    return write_rows(job, 0, out, capacity);
+}
+
+int iso_job_digest(const iso_job *job, const iso_alloc *a, uint64_t *out, iso_error *e)
+{
+    size_t length = write_rows(job, JOB_RESUME, NULL, 0);
+    char *text = iso_new_raw(a, length + 1, 1);
+    if (!text)
+        return iso_error_set(e, ISO_E_NOMEM, "no memory for the job's text");
+    iso_hash64 h;
+    write_rows(job, JOB_RESUME, text, length + 1);
+    iso_hash64_init(&h);
+    iso_hash64_add(&h, text, length);
+    *out = iso_hash64_value(&h);
+    iso_free(a, text);
+    return ISO_OK;
 }
 
 static bool layers_equal(const iso_model *a, const iso_model *b)

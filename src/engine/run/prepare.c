@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/hash64.h"
 #include "engine/file/file.h"
 #include "engine/run/model.h"
 #include "engine/run/session.h"
@@ -137,35 +136,6 @@ int iso_session_net(iso_session *s)
 
 /* ---- engine -------------------------------------------------------------------------------------------- */
 
-/* Of all that decides the numbers: what a resume may change is left out. */
-static int digest(const iso_session *s, uint64_t *out)
-{
-    iso_job *j = iso_new_raw(s->alloc, 1, sizeof *j);
-    if (!j)
-        return iso_error_set(s->error, ISO_E_NOMEM, "no memory for a copy of the job");
-    iso_job_default(j);
-    const uint32_t workers = j->workers;
-    const iso_job_checkpoint checkpoint = j->checkpoint;
-    const iso_job_engine engine = j->engine;
-    *j = *s->job;
-    j->workers = workers;
-    j->checkpoint = checkpoint;
-    j->engine = engine;
-    j->out[0] = 0;
-    size_t length = iso_job_write(j, NULL, 0);
-    char *text = iso_new_raw(s->alloc, length + 1, 1);
-    if (text) {
-        iso_hash64 h;
-        iso_job_write(j, text, length + 1);
-        iso_hash64_init(&h);
-        iso_hash64_add(&h, text, length);
-        *out = iso_hash64_value(&h);
-    }
-    iso_free(s->alloc, text);
-    iso_free(s->alloc, j);
-    return text ? 0 : iso_error_set(s->error, ISO_E_NOMEM, "no memory for the job's text");
-}
-
 static int weights_of_file(iso_session *s, float *w)
 {
     char *path = NULL, sha256[ISO_SHA256_TEXT];
@@ -231,7 +201,7 @@ int iso_session_engine(iso_session *s)
     s->node = iso_new(s->alloc, s->workers, sizeof *s->node);
     if (!s->name || !s->node)
         return iso_error_set(s->error, ISO_E_NOMEM, "no memory for the names of %" PRIu32 " workers", s->workers);
-    int result = digest(s, &job_digest);
+    int result = iso_job_digest(s->job, s->alloc, &job_digest, s->error);
     if (result == 0)
         result = s->engine->open(s, job_digest);
     if (result == 0)

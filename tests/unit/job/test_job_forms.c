@@ -391,6 +391,10 @@ static void a_resume_names_what_differs(void **state)
         assert_int_equal(r, changes[i].key ? ISO_E_MISMATCH : ISO_OK);
         if (changes[i].key && strncmp(e.text, changes[i].key, strlen(changes[i].key)))
             fail_msg("%s: %s", changes[i].set, e.text);
+        uint64_t digest[2];
+        assert_int_equal(iso_job_digest(&before, NULL, &digest[0], &e), ISO_OK);
+        assert_int_equal(iso_job_digest(&now, NULL, &digest[1], &e), ISO_OK);
+        assert_int_equal(digest[0] != digest[1], r != ISO_OK);
     }
     read_job(&before, "data: d\nmodel: {layers: [flatten, dense: 10]}\n", NULL);
     read_job(&now, "data: d\nmodel: {layers: [flatten, dense: 11]}\n", NULL);
