@@ -26,6 +26,7 @@ struct iso_dataset; /* isochron/data.h */
 #define ISO_WORKERS_MAX 1024u /* worker threads of one local run */
 #define ISO_NODE_NAME_MAX 40u /* bytes of a node's name, with the NUL */
 #define ISO_SHA256_TEXT 65u   /* 64 hexadecimal digits and the NUL */
+#define ISO_MARK_TEXT 17u     /* 16 hexadecimal digits and the NUL */
 
 /* ---- what an observer sees ----------------------------------------------------------------------------- */
 
@@ -152,6 +153,7 @@ typedef struct iso_summary {
     char weights_sha256[ISO_SHA256_TEXT];
     uint64_t seed;
     char engine[16], sync[32];
+    char mark[ISO_MARK_TEXT]; /* of the run: all of its files bear it; "" in those of an earlier version */
     iso_node_summary *nodes;
     uint32_t node_count;
     bool was_finished; /* a resume of a run that was done: nothing was trained, the figures are the old ones */

@@ -211,3 +211,16 @@ iso_parse iso_parse_i64(const char *text, size_t length, int64_t min, int64_t ma
     *out = value;
     return ISO_PARSE_OK;
 }
+
+bool iso_parse_hex(const char *text, size_t digits, uint64_t *out)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < digits; i++) {
+        const char c = text[i];
+        if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'f'))
+            return false;
+        value = value << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+    }
+    *out = value;
+    return true;
+}

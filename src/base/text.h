@@ -27,6 +27,9 @@ iso_parse iso_parse_double_point(const char *text, size_t length, char point, do
 iso_parse iso_parse_i64(const char *text, size_t length, int64_t min, int64_t max, int64_t *out);
 iso_parse iso_parse_u64(const char *text, size_t length, uint64_t min, uint64_t max, uint64_t *out);
 
+/* Exactly `digits` (at most 16) of 0..9 and a..f, no NUL needed; *out is written on success only. */
+bool iso_parse_hex(const char *text, size_t digits, uint64_t *out);
+
 #define ISO_NUMBER_TEXT 32 /* bytes that hold any printed number */
 
 /* The shortest decimal text that reads back as the same value, C locale, NUL-terminated ("0.1", "1e-09", "3", "-0",

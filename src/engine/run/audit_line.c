@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 #define COUNTED_HEAD "{\"event\":\"counted\",\"round\":"
 
 static int bad(iso_audit_line_read *l, const char *why)
@@ -109,6 +111,26 @@ static bool get_whole(const json_t *o, const char *key, uint64_t *out)
     return good;
 }
 
+/* Hexadecimal digits under `key`; 0 and false when they are not there. */
+static bool get_hex(const json_t *o, const char *key, size_t digits, uint64_t *out)
+{
+    const json_t *v = json_object_get(o, key);
+    *out = 0;
+    return json_string_length(v) == digits && iso_parse_hex(json_string_value(v), digits, out);
+}
+
+static int read_resume(iso_audit_line_read *l, const json_t *o)
+{
+    uint64_t mark;
+    l->kind = ISO_AUDIT_RESUME;
+    get_whole(o, "samples", &l->samples);
+    get_whole(o, "epochs", &l->epochs);
+    get_hex(o, "job", 16, &l->job);
+    if (get_hex(o, "mark", ISO_MARK_TEXT - 1, &mark))
+        snprintf(l->mark, sizeof l->mark, "%s", json_string_value(json_object_get(o, "mark")));
+    return get_whole(o, "round", &l->round) ? ISO_OK : bad(l, "a resume without its round");
+}
+
 static int read_counted(iso_audit_line_read *l, const json_t *o, const iso_alloc *a)
 {
     const char *node = json_string_value(json_object_get(o, "node"));
@@ -148,11 +170,16 @@ static int parse_json(iso_audit_line_read *l, const char *text, size_t size, con
     } else if (!strcmp(event, "counted")) {
         result = read_counted(l, o, a);
     } else if (!strcmp(event, "start") || !strcmp(event, "resume") || !strcmp(event, "resumed")) {
-        l->kind = ISO_AUDIT_RESUME;
-        get_whole(o, "samples", &l->samples);
-        get_whole(o, "epochs", &l->epochs);
-        if (!get_whole(o, "round", &l->round))
-            result = bad(l, "a resume without its round");
+        result = read_resume(l, o);
+    } else if (!strcmp(event, "epoch") || !strcmp(event, "checkpoint")) {
+        l->kind = *event == 'e' ? ISO_AUDIT_EPOCH : ISO_AUDIT_CHECKPOINT;
+        get_whole(o, "round", &l->round);
+        l->best = json_is_true(json_object_get(o, "best"));
+    } else if (!strcmp(event, "done")) {
+        uint64_t crc;
+        l->kind = ISO_AUDIT_DONE;
+        l->vouches = get_hex(o, "summary", 8, &crc);
+        l->summary = (uint32_t)crc;
     }
     json_decref(o);
     return result;
@@ -162,7 +189,9 @@ int iso_audit_line_parse(iso_audit_line_read *l, const char *text, size_t size, 
 {
     bool ours;
     l->kind = ISO_AUDIT_OTHER;
-    l->round = l->epoch = l->samples = l->epochs = 0;
+    l->round = l->epoch = l->samples = l->epochs = l->job = 0;
+    l->mark[0] = 0;
+    l->best = l->vouches = false;
     l->spans = 0;
     int result = parse_ours(l, text, size, a, &ours);
     if (ours && !result)

@@ -5,6 +5,7 @@
 #ifndef ISO_ENGINE_RUN_AUDIT_LINE_H
 #define ISO_ENGINE_RUN_AUDIT_LINE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +15,9 @@ typedef enum iso_audit_kind {
     ISO_AUDIT_OTHER, /* an event that counts nothing */
     ISO_AUDIT_COUNTED,
     ISO_AUDIT_RESUME, /* start, resume, resumed: takes back the rounds above `round` */
+    ISO_AUDIT_EPOCH,  /* an epoch is over and evaluated */
+    ISO_AUDIT_CHECKPOINT, /* one is about to be written */
+    ISO_AUDIT_DONE,
     ISO_AUDIT_BAD     /* `why` says what is wrong */
 } iso_audit_kind;
 
@@ -23,8 +27,13 @@ typedef struct iso_audit_span {
 
 typedef struct iso_audit_line_read {
     iso_audit_kind kind;
-    uint64_t round, epoch;    /* COUNTED: from 1 */
+    uint64_t round, epoch;    /* COUNTED: from 1; EPOCH and CHECKPOINT: rounds done; 0 when it does not say */
     uint64_t samples, epochs; /* RESUME: 0 when it does not say */
+    char mark[ISO_MARK_TEXT]; /* RESUME: "" when it does not say */
+    uint64_t job;             /* RESUME: iso_job_digest; 0 when it does not say */
+    bool best;                /* EPOCH */
+    bool vouches;             /* DONE: for a summary.json ... */
+    uint32_t summary;         /* ... of this crc32c */
     char node[ISO_NODE_NAME_MAX];
     iso_audit_span *span; /* [spans], ascending and apart; a block of the allocator */
     size_t spans, room;

@@ -76,7 +76,7 @@ int iso_card_net(const iso_card *c, iso_isa isa, iso_net **net, iso_error *e)
 /* Values are collected as offsets first, since the text moves while it grows. */
 typedef struct collector {
     iso_card_text *out;
-    size_t at[16];
+    size_t at[ISO_CARD_PAIRS];
 } collector;
 
 static iso_buffer *begin(collector *c, const char *key)
@@ -159,6 +159,8 @@ int iso_card_write(const iso_card *c, const char *kind, uint64_t round, uint32_t
     finish(&list);
     put_number(&list, "round", round);
     put_number(&list, "epoch", epoch);
+    if (c->mark[0])
+        put(&list, "mark", c->mark);
     if (extra_key)
         put(&list, extra_key, extra);
     if (out->text.failed) {
@@ -366,10 +368,10 @@ int iso_card_read(iso_card *c, const iso_tensors *t, const char *path, const iso
         result = read_job(c, t, path, e);
     if (result == 0) {
         const char *text = iso_tensors_metadata(t, "data");
-        char *end = NULL;
-        c->fingerprint = text ? strtoull(text, &end, 16) : 0;
-        if (!text || strlen(text) != 16 || *end)
+        if (!text || strlen(text) != 16 || !iso_parse_hex(text, 16, &c->fingerprint))
             result = bad_key(path, "data", text, e);
+        text = iso_tensors_metadata(t, "mark");
+        snprintf(c->mark, sizeof c->mark, "%s", text ? text : "");
     }
     if (result)
         iso_card_free(c);

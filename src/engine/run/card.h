@@ -12,6 +12,7 @@
  *   scale shift     JSON lists of numbers, one a channel: input value -> fma(value, scale, shift)
  *   data            16 hexadecimal digits: fingerprint of the training set
  *   round epoch     rounds and whole epochs done
+ *   mark            of the run, 16 hexadecimal digits: its other files bear the same
  *   weights_sha256  model files: of the weights
  *   run             checkpoints: JSON, figures of the run so far (summary.h)
  *   crc32c          8 hexadecimal digits over all of the above and all tensors, whatever their order
@@ -38,6 +39,7 @@ typedef struct iso_card {
     char **class_names;   /* [classes], owned; NULL: numbers */
     float *scale, *shift; /* [input.c], owned */
     uint64_t fingerprint;
+    char mark[ISO_MARK_TEXT]; /* "": none */
     const iso_alloc *alloc;
 } iso_card;
 
@@ -52,8 +54,10 @@ int iso_card_net(const iso_card *c, iso_isa isa, iso_net **net, iso_error *e);
 
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
+#define ISO_CARD_PAIRS 24u
+
 typedef struct iso_card_text {
-    iso_metadata pair[16];
+    iso_metadata pair[ISO_CARD_PAIRS];
     uint32_t count;
     iso_buffer text; /* what the pairs point into */
 } iso_card_text;

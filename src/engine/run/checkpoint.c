@@ -241,7 +241,8 @@ static int fill(const iso_tensors *t, const iso_net *net, const char *path, iso_
     if (result == 0)
         result = copy_core(t, path, s, e);
     if (result == 0) {
-        const char *run = iso_tensors_metadata(t, "run");
+        const char *run = iso_tensors_metadata(t, "run"), *mark = iso_tensors_metadata(t, "mark");
+        snprintf(s->mark, sizeof s->mark, "%s", mark ? mark : "");
         iso_free(s->alloc, s->run);
         s->run = run ? iso_strdup(s->alloc, run) : NULL;
         if (run && !s->run)

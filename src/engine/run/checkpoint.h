@@ -29,6 +29,7 @@ typedef struct iso_snapshot {
     uint8_t *core;                /* [core_bytes] */
     size_t core_bytes, core_capacity;
     char *run; /* JSON text of the figures so far; may be NULL */
+    char mark[ISO_MARK_TEXT]; /* reading: of the run that wrote it; "": none */
     const iso_alloc *alloc;
 } iso_snapshot;
 

@@ -31,6 +31,8 @@ typedef struct iso_engine {
     uint32_t (*arrays)(void *self);
     const char *(*array_name)(void *self, uint32_t index);
     int (*resume)(void *self, const iso_snapshot *snapshot, iso_error *e);
+    /* The mark of a new run (card.h), when the same run made again shall bear the same. NULL: a random one. */
+    uint64_t (*mark)(const struct iso_session *s);
     /* What a person should know before it starts; may measure. May be NULL. */
     int (*greet)(struct iso_session *s);
     int (*start)(void *self, iso_snapshot *snapshot, float *best, iso_error *e);

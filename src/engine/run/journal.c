@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/crc32c.h"
 #include "base/text.h"
 #include "engine/run/line.h"
 
@@ -12,7 +13,7 @@ static const char round_key[] = "{\"round\":";
 
 /* ---- writing: into room that was reserved, so that nothing is checked byte by byte --------------------- */
 
-#define HEAD_MAX 600u                            /* bytes of a line without its nodes, at most */
+#define HEAD_MAX 640u                            /* bytes of a line without its nodes, at most */
 #define NODE_MAX (ISO_NODE_NAME_MAX * 6u + 288u) /* bytes of a node, at most */
 
 /* value with `digits` places; value must be below 2^63 / 10^digits, else (and when it is no number) null. */
@@ -59,7 +60,57 @@ static char *node_text(char *at, const iso_node_record *n, const char *name, uin
     return iso_line_text(at, "\"}");
 }
 
-void iso_metrics_line(iso_buffer *b, const iso_round_record *r, const iso_node_record *node,
+/* ---- the trail ----------------------------------------------------------------------------------------- */
+
+static const char check_head[] = ",\"check\":\"", check_tail[] = "\"}";
+
+#define CHECK_HEAD (sizeof check_head - 1)
+#define CHECK_SIZE (CHECK_HEAD + 8 + sizeof check_tail - 1)
+
+void iso_trail_begin(iso_trail *t, const char *mark, const void *kept, size_t size)
+{
+    *t = (iso_trail){.crc = iso_crc32c(iso_crc32c(0, mark, strlen(mark)), kept, size)};
+}
+
+void iso_trail_take(iso_trail *t, const iso_buffer *b)
+{
+    if (b->size > t->at)
+        t->crc = iso_crc32c(t->crc, b->bytes + t->at, b->size - t->at);
+    t->at = 0;
+}
+
+void iso_trail_end(iso_trail *t, iso_buffer *b)
+{
+    if (!iso_buffer_reserve(b, CHECK_SIZE + 1))
+        return;
+    iso_trail_take(t, b);
+    t->at = b->size;
+    char *start = (char *)b->bytes + b->size, *at = iso_line_text(start, check_head);
+    for (int shift = 28; shift >= 0; shift -= 4)
+        *at++ = "0123456789abcdef"[t->crc >> shift & 15];
+    at = iso_line_text(iso_line_text(at, check_tail), "\n");
+    b->size += (size_t)(at - start);
+}
+
+iso_trail_state iso_trail_follow(iso_trail *t, const char *line, size_t size)
+{
+    const char *check = size > CHECK_SIZE ? line + size - CHECK_SIZE : NULL;
+    uint64_t found = 0;
+    size_t before = size;
+    iso_trail_state state = ISO_TRAIL_NONE;
+    if (check && memcmp(check, check_head, CHECK_HEAD) == 0 && iso_parse_hex(check + CHECK_HEAD, 8, &found) &&
+        memcmp(check + CHECK_HEAD + 8, check_tail, sizeof check_tail - 1) == 0) {
+        before = size - CHECK_SIZE;
+        state = iso_crc32c(t->crc, line, before) == found ? ISO_TRAIL_GOOD : ISO_TRAIL_BROKEN;
+    }
+    t->crc = state == ISO_TRAIL_NONE ? iso_crc32c(t->crc, line, before) : (uint32_t)found;
+    t->crc = iso_crc32c(iso_crc32c(t->crc, line + before, size - before), "\n", 1);
+    return state;
+}
+
+/* ---- lines --------------------------------------------------------------------------------------------- */
+
+void iso_metrics_line(iso_buffer *b, iso_trail *t, const iso_round_record *r, const iso_node_record *node,
                       const char (*name)[ISO_NODE_NAME_MAX], uint32_t count)
 {
     if (!iso_buffer_reserve(b, HEAD_MAX + (size_t)count * NODE_MAX))
@@ -93,8 +144,9 @@ void iso_metrics_line(iso_buffer *b, const iso_round_record *r, const iso_node_r
             *at++ = ',';
         at = node_text(at, &node[i], name[i], r->samples);
     }
-    at = iso_line_text(at, "]}\n");
+    *at++ = ']';
     b->size += (size_t)(at - start);
+    iso_trail_end(t, b);
 }
 
 /* ---- cutting ------------------------------------------------------------------------------------------- */

@@ -3,7 +3,12 @@
  *
  * A round of a small network takes less than half a millisecond, so a line must cost little: records are plain
  * structs that the round's thread fills, and another thread turns them into text, with integer arithmetic and without
- * allocation. Place: engine. Thread: one at a time. */
+ * allocation.
+ *
+ * The trail: a line may end in ,"check":"0a1b2c3d"} which is the crc32c of the run's mark and of all that stands in the
+ * file before this key. So a line that was changed, lost, doubled, moved or taken from another run is found at the next
+ * check behind it. metrics.jsonl has one in each line, events.jsonl in each but the many of `counted`.
+ * Place: engine. Thread: one at a time. */
 #ifndef ISO_ENGINE_RUN_JOURNAL_H
 #define ISO_ENGINE_RUN_JOURNAL_H
 
@@ -12,6 +17,24 @@
 
 #include "base/buffer.h"
 #include "engine/run/folder.h"
+
+typedef struct iso_trail {
+    uint32_t crc;
+    size_t at; /* writing: bytes of the text not yet written that are in crc */
+} iso_trail;
+
+/* kept: what stands in the file already. */
+void iso_trail_begin(iso_trail *t, const char *mark, const void *kept, size_t size);
+/* Ends the line being written to b: a check, a brace, a newline. */
+void iso_trail_end(iso_trail *t, iso_buffer *b);
+/* All of b is in: it may be written and cleared. */
+void iso_trail_take(iso_trail *t, const iso_buffer *b);
+
+typedef enum iso_trail_state { ISO_TRAIL_NONE, ISO_TRAIL_GOOD, ISO_TRAIL_BROKEN } iso_trail_state;
+
+/* Reads the next line, without its newline: has it a check, and does it fit? A broken trail goes on from the check that
+ * was found, so that each break is told once. */
+iso_trail_state iso_trail_follow(iso_trail *t, const char *line, size_t size);
 
 /* What one node did in one round. state: a static word, "working", "lost", ... */
 typedef struct iso_node_record {
@@ -36,8 +59,8 @@ typedef struct iso_round_record {
     double probe_accuracy; /* on the test set after this round, off the clock; not above 0: none was made, and no key */
 } iso_round_record;
 
-/* Appends the line of a round. name[i] is node i's name as JSON text with its quotes. */
-void iso_metrics_line(iso_buffer *b, const iso_round_record *r, const iso_node_record *node,
+/* Appends the line of a round, with its check. name[i] is node i's name as JSON text with its quotes. */
+void iso_metrics_line(iso_buffer *b, iso_trail *t, const iso_round_record *r, const iso_node_record *node,
                       const char (*name)[ISO_NODE_NAME_MAX], uint32_t count);
 
 /* Bytes of the lines up to and with the one whose "round" is `round` (0: none); what a kill left behind them is not

@@ -196,14 +196,13 @@ static int make_snapshot(iso_session *s)
 
 int iso_session_engine(iso_session *s)
 {
-    uint64_t job_digest = 0;
     s->name = iso_new(s->alloc, s->workers, sizeof *s->name);
     s->node = iso_new(s->alloc, s->workers, sizeof *s->node);
     if (!s->name || !s->node)
         return iso_error_set(s->error, ISO_E_NOMEM, "no memory for the names of %" PRIu32 " workers", s->workers);
-    int result = iso_job_digest(s->job, s->alloc, &job_digest, s->error);
+    int result = iso_job_digest(s->job, s->alloc, &s->job_digest, s->error);
     if (result == 0)
-        result = s->engine->open(s, job_digest);
+        result = s->engine->open(s, s->job_digest);
     if (result == 0)
         result = initial_weights(s);
     if (result == 0)
@@ -231,6 +230,7 @@ int iso_session_resume(iso_session *s)
     if (result)
         return result;
     s->resumed_round = s->snapshot.round;
+    memcpy(s->card.mark, s->snapshot.mark, sizeof s->card.mark);
     if (s->snapshot.run) {
         iso_summary before;
         result = iso_summary_parse(&before, s->snapshot.run, strlen(s->snapshot.run), "the checkpoint's figures",

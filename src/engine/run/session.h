@@ -30,6 +30,7 @@ typedef struct iso_session {
     iso_run run;
     iso_journal metrics, events;
     iso_buffer metrics_text, events_text; /* not yet written */
+    iso_trail metrics_trail, events_trail;
     iso_buffer ranges;                    /* iso_range of a node's line that is not complete */
     int64_t flushed_at;
 
@@ -44,6 +45,7 @@ typedef struct iso_session {
     iso_snapshot snapshot;
     float *best; /* [P], with validation */
 
+    uint64_t job_digest; /* iso_job_digest */
     uint64_t resumed_round;
     int64_t begun_at;  /* of training */
     iso_summary total; /* of all calls; the part of earlier ones was in the checkpoint */

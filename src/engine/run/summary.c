@@ -79,6 +79,8 @@ static json_t *summary_object(const iso_summary *s)
     bad |= json_object_set_new(o, "seed", whole(s->seed));
     bad |= json_object_set_new(o, "engine", word(s->engine));
     bad |= json_object_set_new(o, "sync", word(s->sync));
+    if (s->mark[0])
+        bad |= json_object_set_new(o, "mark", json_string(s->mark));
     bad |= json_object_set_new(o, "nodes", nodes_object(s));
     if (bad) {
         json_decref(o);
@@ -212,6 +214,7 @@ int iso_summary_parse(iso_summary *s, const char *text, size_t size, const char 
     get_word(o, "weights_sha256", s->weights_sha256, sizeof s->weights_sha256);
     get_word(o, "engine", s->engine, sizeof s->engine);
     get_word(o, "sync", s->sync, sizeof s->sync);
+    get_word(o, "mark", s->mark, sizeof s->mark);
     int result = read_nodes(s, json_object_get(o, "nodes"), a);
     json_decref(o);
     if (result) {
@@ -221,14 +224,12 @@ int iso_summary_parse(iso_summary *s, const char *text, size_t size, const char 
     return 0;
 }
 
-int iso_summary_write(iso_run *run, const iso_summary *s, iso_error *e)
+char *iso_summary_file(const iso_summary *s, size_t *size, const iso_alloc *a)
 {
-    char *text = iso_summary_text(s, false, run->alloc);
+    char *text = iso_summary_text(s, false, a);
     if (!text)
-        return iso_error_set(e, ISO_E_NOMEM, "%s/summary.json: no memory to write it", run->path);
-    size_t length = strlen(text);
-    text[length] = '\n'; /* the NUL's place: a text file ends with a newline */
-    int result = iso_run_put(run, "summary.json", text, length + 1, e);
-    iso_free(run->alloc, text);
-    return result;
+        return NULL;
+    *size = strlen(text) + 1;
+    text[*size - 1] = '\n'; /* the NUL's place: a text file ends with a newline */
+    return text;
 }

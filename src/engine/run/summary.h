@@ -22,7 +22,7 @@ void iso_summary_begin(iso_summary *s);
 /* The node of this name, made if need be. NULL: out of memory. */
 iso_node_summary *iso_summary_node(iso_summary *s, const char *name, const iso_alloc *a);
 
-/* Writes summary.json. Errors: ISO_E_IO, ISO_E_NOMEM. */
-int iso_summary_write(iso_run *run, const iso_summary *s, iso_error *e);
+/* What summary.json holds: *size bytes without a NUL, a block of a. NULL: out of memory. */
+char *iso_summary_file(const iso_summary *s, size_t *size, const iso_alloc *a);
 
 #endif

@@ -137,7 +137,7 @@ void iso_tell_round(iso_session *s, const iso_note *n)
     s->total.bytes_down += n->bytes_down;
     s->total.sent_up += n->sent_up;
     s->total.sent_down += n->sent_down;
-    iso_metrics_line(&s->metrics_text, &line, n->node, s->name, s->workers);
+    iso_metrics_line(&s->metrics_text, &s->metrics_trail, &line, n->node, s->name, s->workers);
 }
 
 /* ---- events -------------------------------------------------------------------------------------------- */
@@ -147,7 +147,8 @@ void iso_tell_event(iso_session *s, const char *event, int64_t at, uint64_t roun
     iso_buffer *b = &s->events_text;
     iso_buffer_format(b, "{\"event\":\"%s\",\"seconds\":", event);
     iso_buffer_number(b, at > s->begun_at ? (double)((at - s->begun_at) / 1000) * 1e-6 : 0);
-    iso_buffer_format(b, ",\"round\":%" PRIu64 "%s}\n", round, more);
+    iso_buffer_format(b, ",\"round\":%" PRIu64 "%s", round, more);
+    iso_trail_end(&s->events_trail, b);
 }
 
 /* ,"KEY":VALUE or null; returns the new end. */

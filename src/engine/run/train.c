@@ -2,15 +2,19 @@
  * Training a job into a run folder: the steps of one call, and the calling thread's part while the workers train. */
 #include "isochron/train.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 
+#include "base/crc32c.h"
 #include "base/text.h"
 #include "engine/file/file.h"
 #include "engine/local/bell.h"
+#include "engine/run/audit_line.h"
 #include "engine/run/session.h"
 
 #define POLL_NS 20000000         /* the stop flag is looked at so often */
@@ -87,10 +91,47 @@ static int read_finished(iso_session *s, iso_summary *summary)
     return 0;
 }
 
+/* A run stopped before its first checkpoint goes on with the mark that its log begins with. */
+static int mark_of_log(iso_session *s)
+{
+    unsigned char *text;
+    size_t size;
+    int result = iso_run_read(&s->run, "events.jsonl", SIZE_MAX - 1, &text, &size, s->error);
+    if (result)
+        return result;
+    const unsigned char *end = memchr(text, '\n', size);
+    iso_audit_line_read line = {.kind = ISO_AUDIT_OTHER};
+    if (end && iso_audit_line_parse(&line, (const char *)text, (size_t)(end - text), s->alloc))
+        result = iso_error_set(s->error, ISO_E_NOMEM, "no memory for the first line of %s/events.jsonl", s->run.path);
+    memcpy(s->card.mark, line.mark, sizeof s->card.mark);
+    iso_audit_line_fini(&line, s->alloc);
+    iso_free(s->alloc, text);
+    return result;
+}
+
+/* The mark that all files of the run bear: that of the checkpoint, of the log, or a new one. */
+static int find_mark(iso_session *s)
+{
+    int result = 0;
+    if (!s->card.mark[0] && s->options->resume && iso_run_has(&s->run, "events.jsonl"))
+        result = mark_of_log(s);
+    if (result || s->card.mark[0])
+        return result;
+    uint64_t mark;
+    if (s->engine->mark)
+        mark = s->engine->mark(s);
+    else if (getrandom(&mark, sizeof mark, 0) != (ssize_t)sizeof mark)
+        return iso_error_set(s->error, ISO_E_IO, "the system gives no random number to mark the run with: %s",
+                             strerror_r(errno, (char[128]){0}, 128));
+    snprintf(s->card.mark, sizeof s->card.mark, "%016" PRIx64, mark);
+    return 0;
+}
+
 /* Opens a journal and cuts it behind what is kept. */
-static int open_journal(iso_session *s, iso_journal *j, const char *name, bool by_round)
+static int open_journal(iso_session *s, iso_journal *j, iso_trail *trail, const char *name, bool by_round)
 {
     uint64_t keep = 0;
+    iso_trail_begin(trail, s->card.mark, NULL, 0);
     if (iso_run_has(&s->run, name) && (s->resumed_round || !by_round)) {
         char *path = iso_path_join(s->alloc, s->run.path, name);
         iso_bytes bytes = {0};
@@ -100,6 +141,8 @@ static int open_journal(iso_session *s, iso_journal *j, const char *name, bool b
         if (result == 0)
             keep = by_round ? iso_metrics_upto((const char *)bytes.bytes, bytes.size, s->resumed_round, &complete)
                             : iso_lines_whole((const char *)bytes.bytes, bytes.size);
+        if (result == 0)
+            iso_trail_begin(trail, s->card.mark, bytes.bytes, (size_t)keep);
         iso_bytes_release(&bytes);
         iso_free(s->alloc, path);
         if (result)
@@ -119,7 +162,8 @@ int iso_session_flush(iso_session *s, bool sync)
     struct {
         iso_journal *journal;
         iso_buffer *text;
-    } part[] = {{&s->metrics, &s->metrics_text}, {&s->events, &s->events_text}};
+        iso_trail *trail;
+    } part[] = {{&s->metrics, &s->metrics_text, &s->metrics_trail}, {&s->events, &s->events_text, &s->events_trail}};
     s->flushed_at = iso_clock_ns();
     for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
         if (part[i].text->failed)
@@ -128,6 +172,7 @@ int iso_session_flush(iso_session *s, bool sync)
         int result = part[i].text->size
                          ? iso_journal_append(part[i].journal, part[i].text->bytes, part[i].text->size, s->error)
                          : 0;
+        iso_trail_take(part[i].trail, part[i].text);
         iso_buffer_clear(part[i].text);
         if (result == 0 && sync)
             result = iso_journal_sync(part[i].journal, s->error);
@@ -151,6 +196,7 @@ static void sum_up(iso_session *s)
     t->seed = s->job->seed;
     snprintf(t->engine, sizeof t->engine, "%s", s->engine->name);
     snprintf(t->sync, sizeof t->sync, "%s", iso_policy_name(s->policy.policy));
+    memcpy(t->mark, s->card.mark, sizeof t->mark);
     for (uint32_t i = 0; i < t->node_count; i++)
         t->nodes[i].share = t->samples ? (double)t->nodes[i].samples / (double)t->samples : 0;
 }
@@ -280,9 +326,11 @@ static int begin(iso_session *s)
     if (result == 0)
         result = write_job(s);
     if (result == 0)
-        result = open_journal(s, &s->metrics, "metrics.jsonl", true);
+        result = find_mark(s);
     if (result == 0)
-        result = open_journal(s, &s->events, "events.jsonl", false);
+        result = open_journal(s, &s->metrics, &s->metrics_trail, "metrics.jsonl", true);
+    if (result == 0)
+        result = open_journal(s, &s->events, &s->events_trail, "events.jsonl", false);
     if (result)
         return result;
     iso_tell_begin(s);
@@ -292,12 +340,12 @@ static int begin(iso_session *s)
         return result;
     s->begun_at = s->epoch_begun_at = iso_session_now(s);
     s->flushed_at = s->told_at = iso_clock_ns();
-    char more[320];
+    char more[400];
     snprintf(more, sizeof more,
              ",\"time\":%lld,\"engine\":\"%s\",\"sync\":\"%s\",\"workers\":%" PRIu32 ",\"seed\":%" PRIu64
-             ",\"samples\":%" PRIu64 ",\"epochs\":%" PRIu32 ",\"batch\":%" PRIu64,
+             ",\"samples\":%" PRIu64 ",\"epochs\":%" PRIu32 ",\"batch\":%" PRIu64 ",\"mark\":\"%s\",\"job\":\"%016" PRIx64 "\"",
              (long long)time(NULL), s->engine->name, iso_policy_name(s->policy.policy), s->workers, s->job->seed, s->training_part.count,
-             s->job->epochs, s->batch);
+             s->job->epochs, s->batch, s->card.mark, s->job_digest);
     iso_tell_event(s, s->resumed_round ? "resume" : "start", s->begun_at, s->resumed_round, more);
     return s->engine->start(s->self, &s->snapshot, s->best, s->error);
 }
@@ -314,19 +362,33 @@ static int write_model(iso_session *s)
     return result;
 }
 
+/* The last line of the log vouches for summary.json, which comes after it. */
+static int write_summary(iso_session *s)
+{
+    size_t size;
+    char *text = iso_summary_file(&s->total, &size, s->alloc), more[32];
+    if (!text)
+        return iso_error_set(s->error, ISO_E_NOMEM, "%s/summary.json: no memory to write it", s->run.path);
+    snprintf(more, sizeof more, ",\"summary\":\"%08" PRIx32 "\"", iso_crc32c(0, text, size));
+    iso_tell_event(s, "done", iso_session_now(s), s->total.rounds, more);
+    int result = iso_session_flush(s, true);
+    if (result == 0)
+        result = iso_journal_close(&s->metrics, s->error);
+    if (result == 0)
+        result = iso_journal_close(&s->events, s->error);
+    if (result == 0)
+        result = iso_run_put(&s->run, "summary.json", text, size, s->error);
+    iso_free(s->alloc, text);
+    return result;
+}
+
 static int finish(iso_session *s, iso_summary *summary)
 {
     iso_summary *t = &s->total;
     sum_up(s);
     int result = !s->engine->has_model || s->engine->has_model(s) ? write_model(s) : 0;
     if (result == 0)
-        result = iso_session_flush(s, true);
-    if (result == 0)
-        result = iso_journal_close(&s->metrics, s->error);
-    if (result == 0)
-        result = iso_journal_close(&s->events, s->error);
-    if (result == 0)
-        result = iso_summary_write(&s->run, t, s->error);
+        result = write_summary(s);
     if (result == 0 && summary) {
         *summary = *t;
         *t = (iso_summary){.nodes = NULL};
@@ -358,9 +420,9 @@ static int train(iso_session *s, iso_summary *summary)
         result = s->engine->close(s);
     if (result)
         return result;
-    iso_tell_event(s, stopped ? "stop" : "done", iso_session_now(s), s->total.rounds, "");
     if (!stopped)
         return finish(s, summary);
+    iso_tell_event(s, "stop", iso_session_now(s), s->total.rounds, "");
     result = iso_session_flush(s, true);
     if (result)
         return result;

@@ -2,7 +2,9 @@
  * The simulator in a session (engine/run/engine.h), and iso_simulate. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "base/hash64.h"
 #include "engine/machine/memory.h"
 #include "engine/run/session.h"
 #include "engine/simulate/simulate.h"
@@ -78,6 +80,48 @@ static int open(iso_session *s, uint64_t job_digest)
     result = iso_sim_new(&sim, &c, s->error);
     s->self = sim;
     return result;
+}
+
+static void add_link(iso_hash64 *h, const iso_link *l)
+{
+    const int64_t value[] = {l->latency, l->loss.numerator, l->loss.denominator, l->duplicate.numerator,
+                             l->duplicate.denominator, l->reorder.numerator, l->reorder.denominator};
+    iso_hash64_add(h, &l->bandwidth, sizeof l->bandwidth);
+    iso_hash64_add(h, value, sizeof value);
+}
+
+/* Part by part: what lies between them in memory is anything. */
+static void add_cluster(iso_hash64 *h, const iso_cluster *c)
+{
+    iso_hash64_add(h, &c->bandwidth, sizeof c->bandwidth);
+    for (uint32_t i = 0; i < c->count; i++) {
+        const iso_machine *m = &c->machine[i];
+        const double real[] = {m->speed, m->noise, m->outlier_factor, m->amplitude, m->burst_factor};
+        const int64_t whole[] = {m->overhead, (int64_t)m->memory, m->outliers.numerator, m->outliers.denominator, (int64_t)m->drift,
+                                 m->period, m->burst_every, m->burst_length, m->events};
+        iso_hash64_add(h, m->name, strlen(m->name) + 1);
+        iso_hash64_add(h, real, sizeof real);
+        iso_hash64_add(h, whole, sizeof whole);
+        add_link(h, &m->link);
+        for (uint32_t k = 0; k < m->events; k++) {
+            const iso_machine_event *e = &c->event[m->event + k];
+            const int64_t part[] = {(int64_t)e->kind, e->at, e->length};
+            iso_hash64_add(h, part, sizeof part);
+            iso_hash64_add(h, &e->speed, sizeof e->speed);
+        }
+    }
+}
+
+/* A simulation made again is the same run, byte for byte. */
+static uint64_t mark(const iso_session *s)
+{
+    const iso_simulate_options *o = s->setting;
+    const uint64_t part[] = {s->job_digest, s->data.train.fingerprint, o->draw_faults, o->fault_seed, o->cost_model, (uint64_t)o->canary};
+    iso_hash64 h;
+    iso_hash64_init(&h);
+    iso_hash64_add(&h, part, sizeof part);
+    add_cluster(&h, o->cluster);
+    return iso_hash64_value(&h);
 }
 
 static int greet(iso_session *s)
@@ -184,6 +228,7 @@ static const iso_engine simulator = {.name = "simulate",
                                      .arrays = arrays,
                                      .array_name = array_name,
                                      .resume = resume,
+                                     .mark = mark,
                                      .greet = greet,
                                      .start = start,
                                      .next = next,

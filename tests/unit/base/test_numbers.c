@@ -211,6 +211,10 @@ static void whole_numbers_know_their_bounds(void **state)
     assert_int_equal(iso_parse_u64("5", 1, 6, 9, &u), ISO_PARSE_RANGE);
     assert_int_equal(iso_parse_u64("10", 2, 6, 9, &u), ISO_PARSE_RANGE);
     assert_int_equal(iso_parse_u64("6", 1, 6, 9, &u), ISO_PARSE_OK);
+    assert_true(iso_parse_hex("0123456789abcdef", 16, &u) && u == UINT64_C(0x0123456789abcdef));
+    assert_true(iso_parse_hex("ff01z", 4, &u) && u == 0xff01);
+    for (const char *c = "/:@G`g-x \0"; *c; c++)
+        assert_false(iso_parse_hex(c, 1, &u));
 }
 
 static void printing_is_short_and_exact(void **state)

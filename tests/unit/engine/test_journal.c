@@ -33,7 +33,9 @@ static void a_line_says_what_the_round_did(void **state)
 {
     (void)state;
     iso_buffer b;
+    iso_trail t;
     iso_buffer_init(&b, NULL, 0);
+    iso_trail_begin(&t, "", NULL, 0);
     iso_round_record r = {.round = 12,
                           .epoch = 3,
                           .samples = 64,
@@ -46,7 +48,7 @@ static void a_line_says_what_the_round_did(void **state)
     iso_node_record n[2] = {
         {.samples = 48, .busy_ns = 400000, .idle_ns = 71234, .score = 120000.04, .state = "working"},
         {.samples = 16, .busy_ns = 100000, .idle_ns = 371234, .score = 0, .state = "lost"}};
-    iso_metrics_line(&b, &r, n, names, 2);
+    iso_metrics_line(&b, &t, &r, n, names, 2);
     json_t *o = parse_line(&b);
     assert_int_equal(real(o, "round"), 12);
     assert_int_equal(real(o, "epoch"), 3);
@@ -59,9 +61,10 @@ static void a_line_says_what_the_round_did(void **state)
     assert_int_equal(real(o, "bytes_down"), 6);
     assert_null(json_object_get(o, "probe_accuracy"));
     json_decref(o);
+    iso_trail_take(&t, &b);
     iso_buffer_clear(&b);
     r.probe_accuracy = 0.9712;
-    iso_metrics_line(&b, &r, n, names, 2);
+    iso_metrics_line(&b, &t, &r, n, names, 2);
     o = parse_line(&b);
     assert_true(real(o, "probe_accuracy") == 0.9712);
     json_t *nodes = json_object_get(o, "nodes"), *first = json_array_get(nodes, 0),
@@ -85,6 +88,8 @@ static void a_line_says_what_the_round_did(void **state)
 static void extremes_stay_json(void **state)
 {
     (void)state;
+    iso_trail t;
+    iso_trail_begin(&t, "", NULL, 0);
     const double odd[] = {0, 1e-300, 4.2e6, 1e9, 1e300, NAN, INFINITY, -1, 0.9999999999};
     iso_node_record n[3];
     for (size_t i = 0; i < TEST_COUNT(odd); i++) {
@@ -105,16 +110,17 @@ static void extremes_stay_json(void **state)
                                      .state = "working"};
         iso_buffer b;
         iso_buffer_init(&b, NULL, 0);
-        iso_metrics_line(&b, &r, n, names, 3);
+        iso_metrics_line(&b, &t, &r, n, names, 3);
         json_decref(parse_line(&b));
-        iso_metrics_line(&b, &r, n, names, 0);
+        iso_metrics_line(&b, &t, &r, n, names, 0);
+        iso_trail_take(&t, &b);
         iso_buffer_fini(&b);
     }
     test_heap heap;
     test_heap_init(&heap, 1);
     iso_buffer b;
     iso_buffer_init(&b, &heap.alloc, 0);
-    iso_metrics_line(&b, &(iso_round_record){.round = 1}, n, names, 3);
+    iso_metrics_line(&b, &t, &(iso_round_record){.round = 1}, n, names, 3);
     assert_true(b.failed);
     iso_buffer_fini(&b);
     test_heap_expect_empty(&heap);
@@ -124,10 +130,12 @@ static void an_interrupted_file_is_cut_at_the_round(void **state)
 {
     (void)state;
     iso_buffer b;
+    iso_trail t;
     uint64_t end[6] = {0};
     iso_buffer_init(&b, NULL, 0);
+    iso_trail_begin(&t, "", NULL, 0);
     for (uint64_t round = 1; round <= 5; round++) {
-        iso_metrics_line(&b, &(iso_round_record){.round = round, .samples = 1}, NULL, names, 0);
+        iso_metrics_line(&b, &t, &(iso_round_record){.round = round, .samples = 1}, NULL, names, 0);
         end[round] = b.size;
     }
     const char *text = (const char *)b.bytes;
@@ -157,6 +165,80 @@ static void an_interrupted_file_is_cut_at_the_round(void **state)
     iso_buffer_fini(&b);
 }
 
+/* The states of the lines of text[0, size): "G" a good check, "N" none, "B" a broken one. */
+static void states_of(const char *mark, const char *text, size_t size, char *out)
+{
+    iso_trail t;
+    iso_trail_begin(&t, mark, NULL, 0);
+    for (const char *end; (end = memchr(text, '\n', size)); size -= (size_t)(end - text) + 1, text = end + 1)
+        *out++ = "NGB"[iso_trail_follow(&t, text, (size_t)(end - text))];
+    *out = 0;
+}
+
+/* Lines 1 and 2 have a check, 3 has none, 4 has one; written in pieces. */
+static size_t write_trail(const char *mark, char *out)
+{
+    iso_buffer b;
+    iso_trail t;
+    size_t size = 0;
+    iso_buffer_init(&b, NULL, 0);
+    iso_trail_begin(&t, mark, NULL, 0);
+    for (int line = 1; line <= 4; line++) {
+        iso_buffer_format(&b, "{\"line\":%d", line);
+        if (line == 3)
+            iso_buffer_text(&b, "}\n");
+        else
+            iso_trail_end(&t, &b);
+        if (line == 2) { /* it is written, and the file is opened again */
+            iso_trail_take(&t, &b);
+            memcpy(out, b.bytes, size = b.size);
+            iso_buffer_clear(&b);
+            iso_trail_begin(&t, mark, out, size);
+        }
+    }
+    memcpy(out + size, b.bytes, b.size);
+    size += b.size;
+    iso_buffer_fini(&b);
+    return size;
+}
+
+static void a_trail_finds_every_change(void **state)
+{
+    (void)state;
+    char text[256], changed[512], states[16];
+    size_t size = write_trail("0123456789abcdef", text), line[5] = {0};
+    states_of("0123456789abcdef", text, size, states);
+    assert_string_equal(states, "GGNG");
+    states_of("0123456789abcdee", text, size, states); /* of another run: told once */
+    assert_string_equal(states, "BGNG");
+    for (size_t i = 0, n = 0; i < size; i++)
+        if (text[i] == '\n')
+            line[++n] = i + 1;
+    for (size_t i = 0; i < size; i++) { /* any bit, but those of line ends */
+        memcpy(changed, text, size);
+        changed[i] ^= 1;
+        if (text[i] == '\n' || changed[i] == '\n')
+            continue;
+        states_of("0123456789abcdef", changed, size, states);
+        assert_string_not_equal(states, "GGNG");
+    }
+    for (size_t n = 0; n < 4; n++) { /* a line lost, a line doubled */
+        memcpy(changed, text, line[n]);
+        memcpy(changed + line[n], text + line[n + 1], size - line[n + 1]);
+        states_of("0123456789abcdef", changed, size - (line[n + 1] - line[n]), states);
+        assert_true(n == 3 || strchr(states, 'B')); /* the end of a file is not missed by what stands before it */
+        memcpy(changed, text, line[n + 1]);
+        memcpy(changed + line[n + 1], text + line[n], size - line[n]);
+        states_of("0123456789abcdef", changed, size + line[n + 1] - line[n], states);
+        assert_non_null(strchr(states, 'B'));
+    }
+    memcpy(changed, text + line[1], line[2] - line[1]); /* lines 1 and 2 change places */
+    memcpy(changed + line[2] - line[1], text, line[1]);
+    memcpy(changed + line[2], text + line[2], size - line[2]);
+    states_of("0123456789abcdef", changed, size, states);
+    assert_string_equal(states, "BBNB");
+}
+
 static iso_summary example(const iso_alloc *a)
 {
     iso_summary s;
@@ -173,6 +255,7 @@ static iso_summary example(const iso_alloc *a)
     memset(s.weights_sha256, 'a', 64);
     snprintf(s.engine, sizeof s.engine, "local");
     snprintf(s.sync, sizeof s.sync, "nns");
+    snprintf(s.mark, sizeof s.mark, "0123456789abcdef");
     for (int i = 0; i < 2; i++) {
         iso_node_summary *n = iso_summary_node(&s, i ? "w1" : "w0", a);
         if (n)
@@ -203,6 +286,7 @@ static void a_summary_comes_back(void **state)
     assert_string_equal(back.weights_sha256, s.weights_sha256);
     assert_string_equal(back.engine, "local");
     assert_string_equal(back.sync, "nns");
+    assert_string_equal(back.mark, s.mark);
     assert_int_equal(back.node_count, 2);
     assert_memory_equal(back.nodes, s.nodes, 2 * sizeof *s.nodes);
     iso_free(NULL, text);
@@ -249,6 +333,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_says_what_the_round_did),
         cmocka_unit_test(extremes_stay_json),
+        cmocka_unit_test(a_trail_finds_every_change),
         cmocka_unit_test(an_interrupted_file_is_cut_at_the_round),
         cmocka_unit_test(a_summary_comes_back),
         cmocka_unit_test(every_allocation_may_fail),
