@@ -4,7 +4,7 @@
 bench/results/NAME.md, with the command, the processor and the compilers.
 
     bench/run.py [--repeat N] [--python PYTHON-WITH-TORCH] speed|compilers|workers|sums|memory|accuracy|kernels|
-        narrow|codec|scores|uneven|all
+        narrow|codec|scores|calibration|uneven|all
 
 PyTorch comes into an environment of its own below build-bench unless --python names an interpreter that has it. Standard library only.
 """
@@ -242,6 +242,17 @@ def scores(a):
         "virtual time with every step timed, learning, sharing out, frames and all; the merge is not in it.", "", costs], a)
 
 
+def calibration(a):
+    """One worker's run beside what --calibrate says of it: efficiency 1, whatever the policy."""
+    folder, lines = build(), ["| net | sync | E, median | least | most |", "|---|---|---|---|---|"]
+    seen = {(net, sync): [] for net in MODELS for sync in ("nns", "hmdspt", "asp")}
+    for _ in range(a.repeat):
+        for net, sync in seen:
+            seen[net, sync].append(ours(folder, net, 64, 6, "--sync", sync, "--calibrate", workers=1)["efficiency"])
+    lines += [f"| {net} | `{sync}` | {statistics.median(e):.3f} | {min(e):.3f} | {max(e):.3f} |" for (net, sync), e in seen.items()]
+    write("calibration", "One worker beside its own calibration", lines, a)
+
+
 EQUAL = """link: {bandwidth: 1Gbit, latency: 0.5ms}
 nodes: [{name: n, count: 4, speed: 1875, overhead: 20us}]
 """
@@ -289,7 +300,7 @@ def uneven(a):
         "On the same cluster:", "", *mixed[0], "", "On four equal nodes of 1875 samples a second:", "", *mixed[1]], a)
 
 
-WHAT = {f.__name__: f for f in (speed, compilers, workers, sums, memory, accuracy, kernels, narrow, codec, scores, uneven)}
+WHAT = {f.__name__: f for f in (speed, compilers, workers, sums, memory, accuracy, kernels, narrow, codec, scores, calibration, uneven)}
 
 
 def main():

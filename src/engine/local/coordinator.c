@@ -137,6 +137,8 @@ void iso_local_fill_snapshot(iso_local *l)
  * later; at its end nothing changes the weights any more, and the calling thread takes the copy itself. */
 static void checkpoint(iso_local *l, bool last, int64_t at)
 {
+    if (!l->snapshot)
+        return;
     bool busy = atomic_load_explicit(&l->snapshot_busy, memory_order_acquire);
     if (busy && !last) {
         atomic_store(&l->checkpoint_missed, true);

@@ -62,13 +62,13 @@ const char *iso_local_state_name(const iso_local *l, uint32_t index);
 /* Goes on from a snapshot. Errors as iso_coordinator_resume. */
 int iso_local_resume(iso_local *l, const iso_snapshot *s, iso_error *e);
 
-/* Samples a second of worker i alone, by training for a fraction of a second on copies. Before _start. Errors:
- * ISO_E_NOMEM, ISO_E_INTERRUPTED. */
-int iso_local_calibrate(iso_local *l, uint32_t worker, const atomic_int *stop, double *samples_per_second,
-                        iso_error *e);
+/* Samples a second of worker i alone: an engine of this one worker trains copies of the weights for half a second, the first tenth
+ * uncounted. 0 when its weights blow up at once. It takes the memory of one more worker meanwhile. Before _start. Errors: ISO_E_NOMEM,
+ * ISO_E_INTERRUPTED. */
+int iso_local_calibrate(const iso_local *l, uint32_t worker, const atomic_int *stop, double *samples_per_second, iso_error *e);
 
-/* Starts the threads. `snapshot` and `best` (NULL without validation) are where border states are put for the caller
- * to write: see ISO_NOTE_CHECKPOINT and ISO_NOTE_EPOCH. Errors: ISO_E_NOMEM when a thread cannot be started. */
+/* Starts the threads. `snapshot` and `best` (NULL without validation) are where border states are put for the caller to write: see
+ * ISO_NOTE_CHECKPOINT and ISO_NOTE_EPOCH; without a snapshot no border is kept. Errors: ISO_E_NOMEM when a thread cannot be started. */
 int iso_local_start(iso_local *l, iso_snapshot *snapshot, float *best, iso_error *e);
 
 typedef enum iso_note_kind {

@@ -18,26 +18,33 @@ static int nodes(iso_session *s)
     return 0;
 }
 
+static double need_of(const iso_session *s, uint32_t workers, iso_need *need)
+{
+    *need = iso_local_need(&(iso_need_of){.net = s->net,
+                                          .optimizer = &s->job->optimizer,
+                                          .batch = s->batch,
+                                          .unit = s->unit,
+                                          .workers = workers,
+                                          .plan = &s->plan,
+                                          .samples = s->training_part.count,
+                                          .best = s->feed.view[ISO_FEED_VALIDATION].count > 0});
+    return need->parameters + need->optimizer + need->workers;
+}
+
 /* Refuses what the machine cannot hold, with the numbers: the kernel would grant it and kill the process later. */
 static int check_memory(const iso_session *s)
 {
-    const iso_need need = iso_local_need(&(iso_need_of){.net = s->net,
-                                                        .optimizer = &s->job->optimizer,
-                                                        .batch = s->batch,
-                                                        .unit = s->unit,
-                                                        .workers = s->workers,
-                                                        .plan = &s->plan,
-                                                        .samples = s->training_part.count,
-                                                        .best = s->feed.view[ISO_FEED_VALIDATION].count > 0});
-    double all = need.parameters + need.optimizer + need.workers, allowed = (double)iso_memory_allowed();
+    iso_need need, alone;
+    double calibration = s->options->calibrate ? need_of(s, 1, &alone) : 0;
+    double all = need_of(s, s->workers, &need) + calibration, allowed = (double)iso_memory_allowed();
     if (all <= allowed)
         return 0;
     const double mib = 1 << 20;
     return iso_error_set(s->error, ISO_E_NOMEM,
                          "the run needs about %.0f MiB of memory, %.0f MiB are allowed here: weights %.0f, optimizer "
-                         "%.0f, %" PRIu32 " workers %.0f MiB; take fewer workers or a smaller network",
+                         "%.0f, %" PRIu32 " workers %.0f, calibration %.0f MiB; take fewer workers or a smaller network",
                          all / mib, allowed / mib, need.parameters / mib, need.optimizer / mib, s->workers,
-                         need.workers / mib);
+                         need.workers / mib, calibration / mib);
 }
 
 static int open(iso_session *s, uint64_t job_digest)
