@@ -402,6 +402,8 @@ static int read_runs(plan *p, const char *folder)
     code = p->comparison.result ? ISO_OK : iso_error_set(&e, ISO_E_NOMEM, "out of memory");
     for (size_t i = 0; i < l.count && !code; i++) {
         char run[FOLDER_MAX], summary[FOLDER_MAX + 16];
+        if (l.name[i][0] == '.') /* hidden: not one of the runs */
+            continue;
         snprintf(run, sizeof run, "%s/%s", folder, l.name[i]);
         snprintf(summary, sizeof summary, "%s/summary.json", run);
         if (iso_path_kind_of(summary) != ISO_PATH_FILE)

@@ -190,7 +190,8 @@ static int inspect_run(const char *folder, bool json, iso_error *e)
         if (finished)
             cli_summary_print(&s, folder);
         for (size_t i = 0; i < files.count; i++)
-            printf("  %s\n", files.name[i]);
+            if (files.name[i][0] != '.') /* hidden */
+                printf("  %s\n", files.name[i]);
     }
     iso_listing_free(&files);
     iso_summary_clear(&s, NULL);

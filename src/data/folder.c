@@ -4,7 +4,8 @@
  *   [PREFIX{-|_|.}] {train|t10k|test|valid...} {-|_|.} {images|labels} [{-|_|.} idxN [{-|_|.} TYPE]] [.idx] [.gz]
  *
  * where TYPE is ubyte, byte, short, int, float or double; upper and lower case are alike. "train" and its prefix make a
- * set: a folder may hold one (or one prefix that has both train and test). */
+ * set: a folder may hold one (or one prefix that has both train and test). What begins with a dot is hidden (a file
+ * manager's notes, an editor's lock, a copy half made) and is never data. */
 #include "isochron/data.h"
 
 #include <stdio.h>
@@ -65,10 +66,17 @@ static void strip_format(const char *text, size_t *length)
         continue;
 }
 
+static bool is_hidden(const char *name)
+{
+    return name[0] == '.';
+}
+
 static bool parse_name(const char *name, parsed_name *out)
 {
     size_t length = strlen(name);
     *out = (parsed_name){0};
+    if (is_hidden(name))
+        return false;
     out->gzip = strip(name, &length, "gz");
     strip_format(name, &length);
     if (strip(name, &length, "images"))
@@ -101,6 +109,13 @@ bool iso_folder_pairs(const char *samples, const char *labels)
            same_prefix(samples, s.prefix, labels, l.prefix);
 }
 
+bool iso_folder_same(const char *one, const char *other)
+{
+    parsed_name a, b;
+    return parse_name(one, &a) && parse_name(other, &b) && a.holds == b.holds && a.has_part == b.has_part &&
+           a.which == b.which && same_prefix(one, a.prefix, other, b.prefix);
+}
+
 /* The place of a name in the result. */
 static int64_t *place(iso_folder *f, const parsed_name *n)
 {
@@ -127,17 +142,26 @@ static iso_folder collect(const char *const *names, size_t count, const char *pr
 static int nothing_found(const char *const *names, size_t count, iso_error *e)
 {
     char there[300] = "";
-    size_t at = 0, shown = 0;
-    for (; shown < count && shown < 6 && at + 80 < sizeof there; shown++)
-        at += (size_t)snprintf(there + at, sizeof there - at, "%s%.60s", shown ? ", " : "", names[shown]);
-    if (shown < count)
-        snprintf(there + at, sizeof there - at, ", and %zu more", count - shown);
+    size_t at = 0, shown = 0, more = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (is_hidden(names[i]))
+            continue;
+        if (shown == 6 || at + 80 >= sizeof there)
+            more++;
+        else
+            at += (size_t)snprintf(there + at, sizeof there - at, "%s%.60s", shown++ ? ", " : "", names[i]);
+    }
+    if (more)
+        snprintf(there + at, sizeof there - at, ", and %zu more", more);
     return iso_error_set(
         e, ISO_E_FORMAT,
         "no data set found; looked for train-images-idx3-ubyte and train-labels-idx1-ubyte (test: t10k-... or "
         "test-...; also with a prefix, with idx4, with dots, and each with .gz); there %s %s. Rename the files, or "
         "name them with data.path and data.labels",
-        count ? "are:" : "is", count ? there : "nothing in the folder");
+        shown ? "are:" : "is",
+        shown   ? there
+        : count ? "nothing but hidden files in the folder"
+                : "nothing in the folder");
 }
 
 static int several_found(const char *a, size_t n, const char *b, size_t m, iso_error *e)

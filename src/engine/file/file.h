@@ -37,6 +37,10 @@ bool iso_is_gzip(const void *bytes, size_t size);
 int iso_gunzip(const void *bytes, size_t size, const char *name, size_t max, const iso_alloc *a, iso_bytes *out,
                iso_error *e);
 
+/* Do two files hold the same bytes once decompressed? They are read side by side, a piece at a time. Errors: ISO_E_IO,
+ * ISO_E_FORMAT (one of them is damaged), ISO_E_NOMEM, each with the path. */
+int iso_file_same(const char *one, const char *other, const iso_alloc *a, bool *same, iso_error *e);
+
 /* What a path leads to; a symbolic link is followed. */
 typedef enum iso_path_kind { ISO_PATH_MISSING, ISO_PATH_FILE, ISO_PATH_FOLDER, ISO_PATH_OTHER } iso_path_kind;
 iso_path_kind iso_path_kind_of(const char *path);

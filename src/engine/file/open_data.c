@@ -33,6 +33,83 @@ static int load_file(const char *path, iso_role role, const opening *o, iso_data
     return status;
 }
 
+/* Other spellings of the file l->name[at] must hold the same: with other bytes nobody knows which one is meant. */
+static int check_twins(const char *folder, const iso_listing *l, size_t at, const iso_alloc *a, iso_error *e)
+{
+    char *path = NULL;
+    int status = ISO_OK;
+    for (size_t i = 0; i < l->count && status == ISO_OK; i++) {
+        if (i == at || !iso_folder_same(l->name[at], l->name[i]))
+            continue;
+        char *twin = iso_path_join(a, folder, l->name[i]);
+        bool same = true;
+        path = path ? path : iso_path_join(a, folder, l->name[at]);
+        status = path && twin ? ISO_OK : no_memory(folder, e);
+        if (status == ISO_OK && iso_path_kind_of(path) == ISO_PATH_FILE && iso_path_kind_of(twin) == ISO_PATH_FILE)
+            status = iso_file_same(path, twin, a, &same, e);
+        if (!same)
+            status = iso_error_set(e, ISO_E_FORMAT,
+                                   "%s and %s are two spellings of one file, but they do not hold the same; remove one of "
+                                   "them, or name the files with data.path and data.labels",
+                                   path, l->name[i]);
+        iso_free(a, twin);
+    }
+    iso_free(a, path);
+    return status;
+}
+
+static bool has_twin(const iso_listing *l, size_t at)
+{
+    bool usual = iso_folder_same(l->name[at], l->name[at]);
+    for (size_t i = 0; usual && i < l->count; i++)
+        if (i != at && l->name[i] && iso_folder_same(l->name[at], l->name[i]))
+            return true;
+    return false;
+}
+
+/* The names in a folder. A folder that is called like a file beside it is left out: archives are unpacked into such. */
+static int list_files(const char *folder, const iso_alloc *a, iso_listing *l, iso_error *e)
+{
+    int status = iso_folder_list(folder, a, l, e);
+    for (size_t i = 0; i < l->count && status == ISO_OK; i++) {
+        if (!has_twin(l, i))
+            continue;
+        char *path = iso_path_join(a, folder, l->name[i]);
+        if (!path) {
+            status = no_memory(folder, e);
+        } else if (iso_path_kind_of(path) == ISO_PATH_FOLDER) {
+            iso_free(a, l->name[i]);
+            l->name[i] = NULL;
+        }
+        iso_free(a, path);
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < l->count; i++)
+        if (l->name[i])
+            l->name[kept++] = l->name[i];
+    l->count = kept;
+    if (status != ISO_OK)
+        iso_listing_free(l);
+    return status;
+}
+
+/* Those of `samples` among the files of its folder, in a new string; *out stays NULL when there are none. */
+static int choose_labels(const char *samples, const char *folder, const iso_listing *l, const iso_alloc *a, char **out,
+                         iso_error *e)
+{
+    const char *name = iso_path_name(samples);
+    size_t at = 0;
+    while (at < l->count && !iso_folder_pairs(name, l->name[at])) /* in byte order the plain name comes before its .gz */
+        at++;
+    if (at == l->count)
+        return ISO_OK;
+    int status = check_twins(folder, l, at, a, e);
+    if (status != ISO_OK)
+        return status;
+    *out = name == samples ? iso_strdup(a, l->name[at]) : iso_path_join(a, folder, l->name[at]);
+    return *out ? ISO_OK : no_memory(samples, e);
+}
+
 /* The file of labels beside a file of samples, in a new string; *out is NULL when there is none. */
 static int find_labels(const char *samples, const iso_alloc *a, char **out, iso_error *e)
 {
@@ -46,19 +123,14 @@ static int find_labels(const char *samples, const iso_alloc *a, char **out, iso_
     if (name != samples)
         folder[name == samples + 1 ? 1 : name - samples - 1] = '\0'; /* "/x" lies in "/" */
     iso_listing l;
-    int status = iso_folder_list(folder, a, &l, e);
-    const char *found = NULL;
-    for (size_t i = 0; i < l.count; i++) /* in byte order the plain name comes before its .gz */
-        if (!found && iso_folder_pairs(name, l.name[i]))
-            found = l.name[i];
-    if (found) {
-        *out = name == samples ? iso_strdup(a, found) : iso_path_join(a, folder, found);
-        if (!*out)
-            status = no_memory(samples, e);
-    }
+    int status = list_files(folder, a, &l, e);
+    if (status == ISO_E_IO) /* a folder that may not be listed just has no labels to find */
+        status = ISO_OK;
+    else if (status == ISO_OK)
+        status = choose_labels(samples, folder, &l, a, out, e);
     iso_listing_free(&l);
     iso_free(a, folder);
-    return status == ISO_E_IO ? ISO_OK : status; /* a folder that may not be listed just has no labels to find */
+    return status;
 }
 
 static int join_labels(iso_dataset *set, const char *labels, const opening *o, iso_error *e)
@@ -99,7 +171,11 @@ static int load_pair(const char *folder, const iso_listing *l, int64_t samples, 
 {
     const iso_alloc *a = o->alloc;
     char *s = iso_path_join(a, folder, l->name[samples]), *t = iso_path_join(a, folder, l->name[labels]);
-    int status = s && t ? load_set(s, t, true, o, out, e) : no_memory(folder, e);
+    int status = s && t ? check_twins(folder, l, (size_t)samples, a, e) : no_memory(folder, e);
+    if (status == ISO_OK)
+        status = check_twins(folder, l, (size_t)labels, a, e);
+    if (status == ISO_OK)
+        status = load_set(s, t, true, o, out, e);
     if (status == ISO_OK && path) {
         *path = s;
         s = NULL;
@@ -111,7 +187,7 @@ static int load_pair(const char *folder, const iso_listing *l, int64_t samples, 
 
 static int find_in_folder(const char *folder, const iso_alloc *a, iso_listing *l, iso_folder *f, iso_error *e)
 {
-    int status = iso_folder_list(folder, a, l, e);
+    int status = list_files(folder, a, l, e);
     if (status != ISO_OK)
         return status;
     status = iso_folder_find((const char *const *)l->name, l->count, f, e);

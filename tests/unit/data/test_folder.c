@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Proves: the usual names of the well-known sets are found and paired, plain before gzip, one set only; the rest is
- * refused with what was looked for. */
+ * Proves: the usual names of the well-known sets are found and paired, plain before gzip, one set only, nothing hidden; the
+ * rest is refused with what was looked for. */
 #include "test.h"
 
 #include "isochron/data.h"
@@ -46,6 +46,12 @@ static void usual_names_are_found(void **state)
          {NULL, NULL, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}},
         {{"a.train-images-idx3-float", "a.train-labels-idx1-int"},
          {"a.train-images-idx3-float", "a.train-labels-idx1-int", NULL, NULL}},
+        /* what is hidden is no data, whatever it is called; an editor's copy is none either */
+        {{"._train-images-idx3-ubyte", ".DS_Store", ".train-labels-idx1-ubyte.swp", "train-images-idx3-ubyte",
+          "train-images-idx3-ubyte~", "train-labels-idx1-ubyte", "train-labels-idx1-ubyte.bak"},
+         {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", NULL, NULL}},
+        {{"._a-train-images-idx3-ubyte", "._t10k-images-idx3-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"},
+         {NULL, NULL, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}},
         /* another set without training images does not disturb */
         {{"other-test-images-idx3-ubyte", "train-images-idx3-ubyte", "train-labels-idx1-ubyte"},
          {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", NULL, NULL}},
@@ -83,6 +89,9 @@ static void other_folders_are_refused(void **state)
          "several data sets: \"a\" and \"b\""},
         {{"my-images-idx3-ubyte", "my-labels-idx1-ubyte"}, "data.path"},
         {{"1", "2", "3", "4", "5", "6", "7"}, "and 1 more"},
+        {{".train-images-idx3-ubyte", ".train-labels-idx1-ubyte"}, "nothing but hidden files"},
+        {{".DS_Store", "a"}, "there are: a."},
+        {{"train-images-idx3-ubyte", "._train-labels-idx1-ubyte"}, "no file of its labels"},
     };
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         iso_folder f;
@@ -125,11 +134,37 @@ static void samples_and_labels_pair(void **state)
         {"images", "labels", true},
         {"pictures", "labels", false},
         {"train-images-idx3-ubyte", "train-images-idx3-ubyte", false},
+        {"train-images-idx3-ubyte", "._train-labels-idx1-ubyte", false},
         {"", "", false},
     };
     for (size_t i = 0; i < TEST_COUNT(cases); i++)
         if (iso_folder_pairs(cases[i].samples, cases[i].labels) != cases[i].pair)
             fail_msg("%s and %s", cases[i].samples, cases[i].labels);
+}
+
+static void spellings_of_one_file_are_the_same(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *one, *other;
+        bool same;
+    } cases[] = {
+        {"train-images-idx3-ubyte", "train-images-idx3-ubyte", true},
+        {"train-images-idx3-ubyte", "train-images.idx3-ubyte", true},
+        {"train-images-idx3-ubyte", "Train_Images.idx.gz", true},
+        {"t10k-labels-idx1-ubyte", "test-labels", true},
+        {"a-train-labels", "a.train.labels.idx1.ubyte", true},
+        {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", false},
+        {"train-images-idx3-ubyte", "t10k-images-idx3-ubyte", false},
+        {"a-train-images", "b-train-images", false},
+        {"images", "train-images", false},
+        {"train-images-idx3-ubyte", "._train-images-idx3-ubyte", false},
+        {"README", "README", false},
+    };
+    for (size_t i = 0; i < TEST_COUNT(cases); i++)
+        if (iso_folder_same(cases[i].one, cases[i].other) != cases[i].same ||
+            iso_folder_same(cases[i].other, cases[i].one) != cases[i].same)
+            fail_msg("%s and %s", cases[i].one, cases[i].other);
 }
 
 int main(void)
@@ -138,6 +173,7 @@ int main(void)
         cmocka_unit_test(usual_names_are_found),
         cmocka_unit_test(other_folders_are_refused),
         cmocka_unit_test(samples_and_labels_pair),
+        cmocka_unit_test(spellings_of_one_file_are_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

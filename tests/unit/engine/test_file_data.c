@@ -182,6 +182,84 @@ static void mistakes_are_named(void **state)
     scratch_remove(folder);
 }
 
+static void hidden_files_are_no_data(void **state)
+{
+    (void)state;
+    static const char *const hidden[] = {"._train-images-idx3-ubyte", "._train-labels-idx1-ubyte", ".DS_Store",
+                                         "._t10k-images-idx3-ubyte.gz", ".t10k-labels-idx1-ubyte.swp"};
+    char *folder = scratch_make();
+    put_usual(folder, 20, 7, "");
+    for (size_t i = 0; i < TEST_COUNT(hidden); i++)
+        scratch_write(scratch_path(folder, hidden[i]), "\0\5\26\7", 4);
+    iso_data d;
+    iso_error e;
+    if (open_path(folder, &d, &e) != ISO_OK)
+        fail_msg("%s", e.text);
+    assert_true(d.train.count == 20 && d.test.count == 7 && d.train.labels && d.test.labels);
+    iso_data_close(&d);
+    char images[256];
+    snprintf(images, sizeof images, "%s", scratch_path(folder, "train-images-idx3-ubyte"));
+    remove(scratch_path(folder, "train-labels-idx1-ubyte")); /* the hidden one beside the images is not theirs */
+    assert_int_equal(open_path(images, &d, &e), ISO_E_FORMAT);
+    test_expect_word(e.text, "has no labels");
+    scratch_remove(folder);
+}
+
+/* Two spellings of each file of a set, in folder and beside a file: with the same bytes they are one, else an error. */
+static void twins_hold_the_same_or_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *twin;
+        uint32_t n;
+        bool labels;
+    } cases[] = {
+        {"train-images-idx3-ubyte", "train-images.idx3-ubyte", 20, false},
+        {"train-labels-idx1-ubyte", "Train-Labels.idx1-ubyte", 20, true},
+        {"t10k-images-idx3-ubyte", "test-images-idx3-ubyte", 7, false},
+        {"t10k-labels-idx1-ubyte", "t10k-labels", 7, true},
+        {"train-images-idx3-ubyte", "train-images-idx3-ubyte.gz", 20, false},
+        {"train-labels-idx1-ubyte", "train-labels-idx1-ubyte.gz", 20, true},
+        {"t10k-images-idx3-ubyte", "t10k-images-idx3-ubyte.gz", 7, false},
+        {"t10k-labels-idx1-ubyte", "t10k-labels-idx1-ubyte.gz", 7, true},
+    };
+    char *folder = scratch_make();
+    put_usual(folder, 20, 7, "");
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        bool gzip = strstr(cases[i].twin, ".gz") != NULL;
+        iso_data d;
+        iso_error e;
+        put_idx(folder, cases[i].twin, cases[i].n, 4, cases[i].labels, gzip);
+        if (open_path(folder, &d, &e) != ISO_OK)
+            fail_msg("%s: %s", cases[i].twin, e.text);
+        iso_data_close(&d);
+        put_idx(folder, cases[i].twin, cases[i].n - 1, 4, cases[i].labels, gzip); /* one sample less */
+        assert_int_equal(open_path(folder, &d, &e), ISO_E_FORMAT);
+        test_expect_word(e.text, cases[i].name);
+        test_expect_word(e.text, cases[i].twin);
+        char images[256];
+        snprintf(images, sizeof images, "%s", scratch_path(folder, "train-images-idx3-ubyte"));
+        bool of_train = cases[i].n == 20 && cases[i].labels;
+        assert_int_equal(open_path(images, &d, &e), of_train ? ISO_E_FORMAT : ISO_OK); /* labels beside a file */
+        iso_data_close(&d);
+        iso_dataset one;
+        bool of_test = cases[i].n == 7;
+        assert_int_equal(iso_data_open_one(folder, NULL, NULL, true, NULL, &one, &e), of_test ? ISO_E_FORMAT : ISO_OK);
+        iso_dataset_free(&one);
+        remove(scratch_path(folder, cases[i].twin));
+    }
+    /* A folder that has a file's name is none of its spellings; a damaged twin is told. */
+    iso_data d;
+    iso_error e;
+    mkdir(scratch_path(folder, "train-images.idx3-ubyte"), 0700);
+    assert_int_equal(open_path(folder, &d, &e), ISO_OK);
+    iso_data_close(&d);
+    scratch_write(scratch_path(folder, "train-labels-idx1-ubyte.gz"), "\x1f\x8b\x08\0damaged", 12);
+    assert_int_equal(open_path(folder, &d, &e), ISO_E_FORMAT);
+    test_expect_word(e.text, "train-labels-idx1-ubyte.gz: damaged gzip data");
+    scratch_remove(folder);
+}
+
 static void classes_are_the_same_in_all_sets(void **state)
 {
     (void)state;
@@ -300,6 +378,7 @@ static void every_allocation_failure_is_survived(void **state)
     (void)state;
     char *folder = scratch_make();
     put_usual(folder, 20, 7, ".gz");
+    put_idx(folder, "train-labels-idx1-ubyte", 20, 4, true, false); /* a twin of the compressed one */
     assert_true(test_every_allocation(open_for_allocations, folder) > 20);
     assert_true(test_every_allocation(inspect_for_allocations, folder) > 20);
     char *images = strdup(scratch_path(folder, "train-images-idx3-ubyte.gz"));
@@ -317,6 +396,8 @@ int main(void)
         cmocka_unit_test(one_set_opens_alone),
         cmocka_unit_test(standard_input_is_a_data_file),
         cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(hidden_files_are_no_data),
+        cmocka_unit_test(twins_hold_the_same_or_are_refused),
         cmocka_unit_test(classes_are_the_same_in_all_sets),
         cmocka_unit_test(inspect_gives_the_manifests_answer),
         cmocka_unit_test(inspect_measures),
