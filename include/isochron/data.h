@@ -121,9 +121,9 @@ typedef struct iso_folder {
 
 /* Finds [PREFIX-]{train|t10k|test}{-|.|_}{images|labels}{-|.|_}idxN-ubyte[.gz] and its like among `names`; hidden
  * files (a dot in front) are none. Of several spellings of one file (iso_folder_same) a plain one wins over a .gz, then
- * the first; whoever can read them sees to it that all hold the same. At least one of train and test is there, each with its labels. Errors: ISO_E_FORMAT when
- * there is neither (says what was looked for), when labels lack, or when several sets (PREFIXes) are there (names two).
- * Thread: any; allocates nothing. */
+ * the first; whoever can read them sees to it that all hold the same. At least one of train and test is there, each
+ * with its labels. Errors: ISO_E_FORMAT when there is neither (says what was looked for), when labels lack, or when
+ * several sets (PREFIXes) are there (names two). Thread: any; allocates nothing. */
 ISO_API int iso_folder_find(const char *const *names, size_t count, iso_folder *out, iso_error *e);
 
 /* Are these two spellings of one file of a set ("train-images-idx3-ubyte" and "train-images.idx3-ubyte.gz")? False when

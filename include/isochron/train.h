@@ -138,12 +138,19 @@ typedef struct iso_node_summary {
     double busy_seconds, idle_seconds;
 } iso_node_summary;
 
+/* What best.safetensors holds: the weights at the end of the epoch with the lowest validation loss of the run. */
+typedef struct iso_best_epoch {
+    uint32_t epoch; /* from 1; 0: there is no such file (no validation set) */
+    double validation_loss, validation_accuracy;
+} iso_best_epoch;
+
 /* The keys of summary.json. samples, rounds and epochs count the whole run, resumed parts included; seconds, nodes,
  * bytes and samples_per_second are sums over all calls that made the run as well. */
 typedef struct iso_summary {
     double train_loss, train_accuracy; /* of the last whole epoch */
     double validation_loss, validation_accuracy;
     double test_loss, test_accuracy;
+    iso_best_epoch best;
     uint32_t epochs;
     uint64_t rounds, samples;
     double seconds, samples_per_second, efficiency;

@@ -143,9 +143,10 @@ const cli_command cli_evaluate = {
     .name = "evaluate",
     .words = "MODEL|RUN [--data PATH]",
     .summary = "loss, accuracy, confusion matrix, precision and recall",
-    .help = "MODEL is a model.safetensors or a checkpoint, RUN a run folder.\n"
+    .help = "MODEL is a model.safetensors, a best.safetensors or a checkpoint, RUN a run folder (its model.safetensors).\n"
             "Precision is the share of right ones among what was called so, recall the share found of what is so.\n"
-            "  isochron evaluate runs/lenet5-fashion --data /usr/share/datasets/fashion-mnist",
+            "  isochron evaluate runs/lenet5-fashion --data /usr/share/datasets/fashion-mnist\n"
+            "  isochron evaluate runs/lenet5-fashion/best.safetensors",
     .options = options,
     .least = 1,
     .most = 1,

@@ -234,8 +234,8 @@ const cli_command cli_predict = {
     .name = "predict",
     .words = "MODEL|RUN FILE|-",
     .summary = "what a trained model says about each sample of a file",
-    .help = "MODEL is a model.safetensors or a checkpoint, RUN a run folder; FILE a data file or folder, - standard "
-            "input.\n"
+    .help = "MODEL is a model.safetensors, a best.safetensors or a checkpoint, RUN a run folder (its model.safetensors);\n"
+            "FILE is a data file or folder, - standard input.\n"
             "  isochron predict runs/lenet5-fashion images.idx --top 3 --format jsonl",
     .options = options,
     .least = 2,

@@ -154,6 +154,8 @@ const cli_command cli_train = {
     .summary = "train a network from files",
     .help = "Without a job file --model and --data say what to train; options go over the file.\n"
             "`isochron help job` lists the keys of a job file.\n"
+            "The run folder gets model.safetensors, the weights at the end; with data.validation also best.safetensors,\n"
+            "those of the epoch with the lowest validation loss.\n"
             "  isochron train --model lenet5 --data /usr/share/datasets/fashion-mnist\n"
             "  isochron train examples/lenet5-fashion.yaml --epochs 5 --set optimizer.learning_rate=0.1\n"
             "  isochron train --resume --out runs/lenet5-fashion",

@@ -30,6 +30,9 @@ void cli_summary_print(const iso_summary *s, const char *out)
     if (isfinite(s->validation_accuracy))
         printf("validation      %s (loss %s)\n", cli_fixed(s->validation_accuracy, 4),
                cli_fixed(s->validation_loss, 4));
+    if (s->best.epoch)
+        printf("best            %s/%s: epoch %u, the lowest validation loss (%s, accuracy %s)\n", out, ISO_BEST_NAME,
+               s->best.epoch, cli_fixed(s->best.validation_loss, 4), cli_fixed(s->best.validation_accuracy, 4));
     printf("training        %s (loss %s), %u epochs, %s rounds, %s samples\n", cli_fixed(s->train_accuracy, 4),
            cli_fixed(s->train_loss, 4), s->epochs, cli_grouped(s->rounds), cli_grouped(s->samples));
     printf("time            %s, %s samples/s on %u %s", cli_duration(s->seconds),
@@ -52,6 +55,16 @@ void cli_summary_json(cli_json *j, const char *key, const iso_summary *s, const 
     cli_json_number(j, "validation_accuracy", s->validation_accuracy);
     cli_json_number(j, "test_loss", s->test_loss);
     cli_json_number(j, "test_accuracy", s->test_accuracy);
+    if (s->best.epoch) {
+        cli_json_open(j, "best", '{');
+        cli_json_text(j, "file", ISO_BEST_NAME);
+        cli_json_whole(j, "epoch", s->best.epoch);
+        cli_json_number(j, "validation_loss", s->best.validation_loss);
+        cli_json_number(j, "validation_accuracy", s->best.validation_accuracy);
+        cli_json_close(j, '}');
+    } else {
+        cli_json_text(j, "best", NULL);
+    }
     cli_json_whole(j, "epochs", s->epochs);
     cli_json_whole(j, "rounds", s->rounds);
     cli_json_whole(j, "samples", s->samples);

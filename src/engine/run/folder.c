@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 static const char *const own_files[] = {"job.yaml",          "metrics.jsonl",    "events.jsonl", "summary.json",
-                                        "model.safetensors", "best.safetensors", "latest"};
+                                        "model.safetensors", ISO_BEST_NAME, "latest"};
 
 static const char checkpoint_head[] = "checkpoint-", checkpoint_tail[] = ".safetensors";
 

@@ -54,6 +54,7 @@ int iso_run_read(const iso_run *f, const char *name, size_t limit, unsigned char
 /* Checkpoint rounds present (by name), newest first; a block of f->alloc. */
 int iso_run_checkpoints(const iso_run *f, uint64_t **rounds, size_t *count, iso_error *e);
 
+#define ISO_BEST_NAME "best.safetensors" /* iso_best_epoch */
 #define ISO_CHECKPOINT_NAME_MAX 64u
 void iso_checkpoint_name(uint64_t round, char out[ISO_CHECKPOINT_NAME_MAX]);
 /* The round of "checkpoint-120.safetensors", spelled exactly as iso_checkpoint_name does; false for other names. */

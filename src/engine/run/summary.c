@@ -53,6 +53,14 @@ static json_t *nodes_object(const iso_summary *s)
     return list;
 }
 
+static json_t *best_object(const iso_best_epoch *b)
+{
+    if (!b->epoch)
+        return json_null();
+    return json_pack("{s:s, s:I, s:o, s:o}", "file", ISO_BEST_NAME, "epoch", (json_int_t)b->epoch, "validation_loss",
+                     real(b->validation_loss), "validation_accuracy", real(b->validation_accuracy));
+}
+
 static json_t *summary_object(const iso_summary *s)
 {
     json_t *o = json_object();
@@ -63,6 +71,7 @@ static json_t *summary_object(const iso_summary *s)
     bad |= json_object_set_new(o, "validation_accuracy", real(s->validation_accuracy));
     bad |= json_object_set_new(o, "test_loss", real(s->test_loss));
     bad |= json_object_set_new(o, "test_accuracy", real(s->test_accuracy));
+    bad |= json_object_set_new(o, "best", best_object(&s->best));
     bad |= json_object_set_new(o, "epochs", whole(s->epochs));
     bad |= json_object_set_new(o, "rounds", whole(s->rounds));
     bad |= json_object_set_new(o, "samples", whole(s->samples));
@@ -200,6 +209,9 @@ int iso_summary_parse(iso_summary *s, const char *text, size_t size, const char 
     s->validation_accuracy = get_real(o, "validation_accuracy");
     s->test_loss = get_real(o, "test_loss");
     s->test_accuracy = get_real(o, "test_accuracy");
+    const json_t *best = json_object_get(o, "best");
+    s->best = (iso_best_epoch){(uint32_t)get_whole(best, "epoch"), get_real(best, "validation_loss"),
+                               get_real(best, "validation_accuracy")};
     s->epochs = (uint32_t)get_whole(o, "epochs");
     s->rounds = get_whole(o, "rounds");
     s->samples = get_whole(o, "samples");

@@ -201,6 +201,8 @@ void iso_tell_epoch(iso_session *s, const iso_note *n)
     t->validation_accuracy = report.validation_accuracy;
     t->test_loss = report.test_loss;
     t->test_accuracy = report.test_accuracy;
+    if (report.best)
+        t->best = (iso_best_epoch){report.epoch, report.validation_loss, report.validation_accuracy};
 
     char more[600], *at = more;
     const char *end = more + sizeof more;

@@ -238,7 +238,7 @@ static int on_epoch(iso_session *s, const iso_note *n)
     if (!n->epoch.best)
         return 0;
     char sha256[ISO_SHA256_TEXT];
-    return iso_model_write(&s->run, "best.safetensors", &s->card, s->net, s->best, n->epoch.round, n->epoch.epoch + 1,
+    return iso_model_write(&s->run, ISO_BEST_NAME, &s->card, s->net, s->best, n->epoch.round, n->epoch.epoch + 1,
                            sha256, s->error);
 }
 
