@@ -8,6 +8,8 @@
 #include "cli/output.h"
 #include "engine/run/audit.h"
 
+#define STATUS_MISSING 3 /* nothing is wrong, but not all that a run leaves behind is there */
+
 static const cli_option options[] = {
     {"json", NULL, NULL, "JSON on standard output"},
     {"help", NULL, NULL, "this text"},
@@ -59,6 +61,13 @@ static void print_verdict(const iso_audit *a)
     uint32_t running = running_epoch(a);
     if (a->faults) {
         printf("NOT in order: %s %s.\n", cli_grouped(a->faults), a->faults == 1 ? "fault" : "faults");
+        return;
+    }
+    if (a->missing)
+        printf("Not all could be checked: %s %s missing. As far as it goes:\n", cli_grouped(a->missing),
+               a->missing == 1 ? "witness is" : "witnesses are");
+    if (!a->lines) {
+        printf("In order so far: the run has not finished its first round, nothing was counted yet.\n");
     } else if (a->finished) {
         printf("In order: each of %s samples was counted exactly once in ", cli_grouped(a->samples));
         printf(a->epochs == 1 ? "the one epoch.\n" : "each of %u epochs.\n", a->epochs);
@@ -77,6 +86,8 @@ static void print_faults(const iso_audit *a)
         fprintf(stderr, "%s\n", a->fault[i]);
     if (a->faults > a->fault_count)
         fprintf(stderr, "and %s more\n", cli_grouped(a->faults - a->fault_count));
+    for (uint32_t i = 0; i < a->missing_count; i++)
+        fprintf(stderr, "missing: %s\n", a->lack[i]);
 }
 
 static int print_json(const iso_audit *a, const char *run)
@@ -85,7 +96,8 @@ static int print_json(const iso_audit *a, const char *run)
     cli_json_init(&j);
     cli_json_open(&j, NULL, '{');
     cli_json_text(&j, "run", run);
-    cli_json_text(&j, "verdict", a->faults ? "faults" : a->finished ? "whole" : "incomplete");
+    cli_json_text(&j, "verdict", a->faults ? "faults" : a->missing ? "unproven" : a->finished ? "whole" : "incomplete");
+    cli_json_text(&j, "mark", a->mark[0] ? a->mark : NULL);
     cli_json_bool(&j, "finished", a->finished);
     cli_json_whole(&j, "samples", a->samples);
     cli_json_open(&j, "epochs", '[');
@@ -109,6 +121,10 @@ static int print_json(const iso_audit *a, const char *run)
     for (uint32_t i = 0; i < a->fault_count; i++)
         cli_json_text(&j, NULL, a->fault[i]);
     cli_json_close(&j, ']');
+    cli_json_open(&j, "missing", '[');
+    for (uint32_t i = 0; i < a->missing_count; i++)
+        cli_json_text(&j, NULL, a->lack[i]);
+    cli_json_close(&j, ']');
     cli_json_close(&j, '}');
     return cli_json_end(&j);
 }
@@ -123,9 +139,10 @@ static int run(const cli_arguments *a)
         iso_audit_clear(&audit, NULL);
         return 1;
     }
-    int status = audit.faults ? 1 : 0;
+    int status = audit.faults ? 1 : audit.missing ? STATUS_MISSING : 0;
     if (cli_given(a, "json")) {
-        status |= print_json(&audit, a->word[0]);
+        int written = print_json(&audit, a->word[0]);
+        status = written ? written : status;
     } else {
         print_table(&audit);
         print_notes(&audit);
@@ -142,9 +159,10 @@ const cli_command cli_audit = {
     .words = "RUN",
     .summary = "prove from a run's log that every sample of every epoch counted once",
     .help = "Reads events.jsonl of a run folder: how many samples of which epochs were counted once, more than once,\n"
-            "never. Each round is held against metrics.jsonl, the whole against job.yaml, summary.json and the newest\n"
-            "checkpoint. Exit status 1 unless each sample was counted exactly once; of a run that was stopped, in the\n"
-            "epochs that are over.\n"
+            "never. Each round is held against metrics.jsonl, the whole against job.yaml, summary.json, the models and\n"
+            "the checkpoints, and all of them bear one run's mark. Exit status 0: each sample was counted exactly once\n"
+            "(of a run that was stopped, in the epochs that are over) and every file is as the run wrote it; 1: not so;\n"
+            "3: nothing is wrong, but a file or a part of it is missing, so that not all could be checked.\n"
             "  isochron audit runs/lenet5-fashion",
     .options = options,
     .least = 1,

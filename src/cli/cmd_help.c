@@ -43,7 +43,8 @@ static void print_overview(void)
         printf("  %-10s %s\n", (*c)->name, (*c)->summary);
     printf("\n`isochron COMMAND --help` tells more; `isochron help job`, `help layers`, `help sync`, `help formats` "
            "list what a job\n"
-           "file can say. Exit status: 0 done, 1 failed, 2 wrong arguments or job file, 128+n stopped by signal n.\n\n"
+           "file can say. Exit status: 0 done, 1 failed, 2 wrong arguments or job file, 3 an audit that lacks a witness,\n"
+           "10 or 11 a simulation that found a fault, 128+n stopped by signal n.\n\n"
            "  isochron train --model lenet5 --data /usr/share/datasets/fashion-mnist\n");
 }
 

@@ -11,8 +11,11 @@
  *
  * A run that goes on from a border writes {"event":"resume","round":R,...} (the engine) or "resumed" (the core's
  * record), and a run begun anew "start" with round 0: each takes back every counted line before it whose round is
- * above R. "start" and "resume" also carry "samples", "epochs" and "batch" of the training, so that a log cannot be
- * taken for one of another job.
+ * above R. "start" and "resume" also carry "samples", "epochs" and "batch" of the training, the run's mark and the
+ * digest of its job, so that a log cannot be taken for one of another job or run. Both logs have a trail (journal.h).
+ *
+ * What is wrong is a fault. What could not be checked because a witness is gone or short is no fault, and no proof
+ * either: it is told as missing.
  *
  * Place: engine; every engine writes its log with iso_audit_line. Nothing but iso_audit_run opens files. Thread: one
  * at a time. */
@@ -41,11 +44,12 @@ typedef struct iso_audit_epoch {
     uint64_t once, more, never;
 } iso_audit_epoch;
 
-/* What a check found. Faults are sentences, those of a line begin FILE:LINE: . */
+/* What a check found. Faults are sentences, those of a line begin FILE:LINE: . The last lines are what the log says of the
+ * other files. */
 typedef struct iso_audit {
     uint64_t samples;       /* in the training set */
     uint32_t epochs;        /* of the job */
-    bool finished;          /* the run is done: every epoch has to be whole */
+    bool finished;          /* the run is done, says summary.json or the log: every epoch has to be whole */
     uint32_t epoch_count;   /* epochs that are told: all when finished, else up to the last one with a count */
     iso_audit_epoch *epoch; /* [epochs], owned */
     uint32_t whole;         /* leading epochs that have every sample exactly once */
@@ -60,6 +64,17 @@ typedef struct iso_audit {
     uint64_t faults;
     uint32_t fault_count;   /* texts kept */
     char fault[ISO_AUDIT_FAULTS_MAX][320];
+    uint64_t missing; /* the same of what could not be checked */
+    uint32_t missing_count;
+    char lack[ISO_AUDIT_FAULTS_MAX][320];
+    char mark[ISO_MARK_TEXT]; /* of the run; "": the log bears none */
+    bool marked;              /* it bears one from its first line on: so does every file of the run */
+    uint64_t job;             /* iso_job_digest; 0: not said */
+    bool ended;               /* its last word is that the run is done ... */
+    bool vouches;             /* ... and that summary.json has this crc32c */
+    uint32_t summary;
+    uint64_t best;            /* rounds at the end of the best epoch; 0: none was the best */
+    uint64_t kept;            /* rounds of the newest checkpoint that must have been written; 0: none */
 } iso_audit;
 
 /* What is checked against what. Texts are borrowed. */
@@ -70,7 +85,7 @@ typedef struct iso_audit_input {
     size_t metrics_size;
     uint64_t samples;    /* 0: what the start line says */
     uint32_t epochs;     /* 0: the same */
-    bool finished;
+    bool finished;       /* summary.json is there */
     uint64_t border;     /* of a run that is not finished: rounds of the newest checkpoint, 0 when there is none */
     const iso_alloc *alloc; /* NULL: the process heap */
 } iso_audit_input;
@@ -79,12 +94,14 @@ typedef struct iso_audit_input {
  * says how it ended. Memory: two bits a sample for each epoch that is not whole, and a few words a resume.
  * Errors: ISO_E_FORMAT (nothing says how many samples and epochs there are, or no line is there at all), ISO_E_NOMEM. */
 int iso_audit_check(const iso_audit_input *in, iso_audit *out, iso_error *e);
-/* One more fault; its sentence is kept while there is room. */
+/* One more fault, or one more thing that could not be checked; the sentence is kept while there is room. */
 void iso_audit_fault(iso_audit *a, const char *format, ...) ISO_PRINTF(2, 3);
+void iso_audit_missing(iso_audit *a, const char *format, ...) ISO_PRINTF(2, 3);
 void iso_audit_clear(iso_audit *a, const iso_alloc *alloc);
 
-/* The same for a run folder: job.yaml, summary.json and the newest checkpoint say what should be there. Nothing is
- * written, no lock is taken: the run may be going on. Errors as above, ISO_E_IO (names the file). */
+/* The same for a run folder: the log against every other file of the run, and those against each other. Nothing is
+ * written, no lock is taken: the run may be going on. A run that was stopped before its first round is in order and has
+ * no lines. Errors as above, ISO_E_IO (names the file). */
 int iso_audit_run(const char *folder, const iso_alloc *alloc, iso_audit *out, iso_error *e);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The check of an audit log (audit.h).
  *
- * Two readings of the events: the first finds the resumes, since they take back lines that stand before them; the
- * second counts what stands, round by round, and holds each round against its line of metrics.jsonl. */
+ * Two readings of the events: the first follows the trail and finds the resumes, since they take back lines that stand
+ * before them; the second counts what stands, round by round, and holds each round against its line of metrics.jsonl. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdarg.h>
@@ -12,6 +12,7 @@
 
 #include "engine/run/audit.h"
 #include "engine/run/audit_line.h"
+#include "engine/run/journal.h"
 #include "engine/run/tally.h"
 
 typedef struct resume_point {
@@ -31,6 +32,7 @@ typedef struct counted {
     uint64_t samples;
     size_t line;
     bool again; /* was told already */
+    bool held;  /* its line of metrics.jsonl has it */
 } counted;
 
 typedef struct check {
@@ -42,13 +44,17 @@ typedef struct check {
     iso_buffer resumes; /* resume_point */
     iso_buffer metrics; /* metrics_line, rounds ascending */
     iso_buffer nodes;   /* counted, of round `round` */
-    uint64_t round, epoch;
+    iso_trail trail;
+    size_t checked; /* lines up to here are vouched for */
+    uint64_t round, epoch, bare, first_bare, pending;
     size_t next_resume;
 } check;
 
 /* The elements of a buffer of structs. */
 #define ITEMS(type, buffer) ((type *)(void *)(buffer).bytes)
 #define COUNT(type, buffer) ((buffer).size / sizeof(type))
+
+#define SENTENCE_MAX sizeof((iso_audit *)0)->fault[0]
 
 void iso_audit_fault(iso_audit *a, const char *format, ...)
 {
@@ -57,7 +63,18 @@ void iso_audit_fault(iso_audit *a, const char *format, ...)
         return;
     va_list list;
     va_start(list, format);
-    vsnprintf(a->fault[a->fault_count++], sizeof a->fault[0], format, list);
+    vsnprintf(a->fault[a->fault_count++], SENTENCE_MAX, format, list);
+    va_end(list);
+}
+
+void iso_audit_missing(iso_audit *a, const char *format, ...)
+{
+    a->missing++;
+    if (a->missing_count == ISO_AUDIT_FAULTS_MAX)
+        return;
+    va_list list;
+    va_start(list, format);
+    vsnprintf(a->lack[a->missing_count++], SENTENCE_MAX, format, list);
     va_end(list);
 }
 
@@ -88,6 +105,22 @@ static bool next_line(lines *l)
     return true;
 }
 
+/* ---- the trail ----------------------------------------------------------------------------------------- */
+
+/* One line of a log whose run has a mark. optional: it need have no check. */
+static void follow(check *c, const char *name, const lines *l, bool optional)
+{
+    iso_trail_state state = iso_trail_follow(&c->trail, l->text + l->offset, l->length);
+    if (state == ISO_TRAIL_NONE && !optional)
+        iso_audit_fault(c->out, "%s:%zu: the line has no check sum: this run did not write it", name, l->number);
+    if (state == ISO_TRAIL_BROKEN)
+        iso_audit_fault(c->out,
+                        "%s:%zu: its check sum does not fit: a line from %zu to here was changed, lost, doubled or is of another run",
+                        name, l->number, c->checked + 1);
+    if (state != ISO_TRAIL_NONE)
+        c->checked = l->number;
+}
+
 /* ---- first reading: resumes ---------------------------------------------------------------------------- */
 
 /* What the log says of the training: the same whenever it says it. */
@@ -106,6 +139,48 @@ static void learn_size(check *c, size_t number)
                         number, r->epochs, c->out->epochs);
 }
 
+/* What the run was, whenever the log says it. */
+static void learn_run(check *c, const lines *l)
+{
+    const iso_audit_line_read *r = &c->read;
+    iso_audit *o = c->out;
+    learn_size(c, l->number);
+    if (r->job && !o->job)
+        o->job = r->job;
+    if (r->job != o->job && r->job)
+        iso_audit_fault(o, "%s:%zu: the job is another one than that the log begins with", c->in->events_name, l->number);
+    if (r->mark[0] && !o->mark[0]) {
+        memcpy(o->mark, r->mark, sizeof o->mark);
+        o->marked = l->number == 1;
+        iso_trail_begin(&c->trail, o->mark, l->text, l->offset);
+    }
+    if (r->mark[0] && strcmp(r->mark, o->mark) != 0)
+        iso_audit_fault(o, "%s:%zu: it bears the mark %s, the log %s: it is of another run", c->in->events_name, l->number, r->mark,
+                        o->mark);
+}
+
+/* Lines in their order: the log begins with a start and ends with its end. */
+static void learn_line(check *c, const lines *l)
+{
+    const iso_audit_line_read *r = &c->read;
+    iso_audit *o = c->out;
+    if (r->kind == ISO_AUDIT_BAD)
+        iso_audit_fault(o, "%s:%zu: %s", c->in->events_name, l->number, r->why);
+    else if (l->number == 1 && r->kind != ISO_AUDIT_RESUME)
+        iso_audit_fault(o, "%s:1: a log begins with the line of its start", c->in->events_name);
+    if (r->kind == ISO_AUDIT_RESUME)
+        learn_run(c, l);
+    else if (o->ended)
+        iso_audit_fault(o, "%s:%zu: a line behind the end of the run", c->in->events_name, l->number);
+    o->ended = r->kind == ISO_AUDIT_DONE || (o->ended && r->kind != ISO_AUDIT_RESUME);
+    if (r->kind == ISO_AUDIT_DONE) {
+        o->vouches = r->vouches;
+        o->summary = r->summary;
+    }
+    if (o->mark[0])
+        follow(c, c->in->events_name, l, !o->marked || r->kind == ISO_AUDIT_COUNTED || r->kind == ISO_AUDIT_BAD);
+}
+
 static int find_resumes(check *c)
 {
     lines l = {.text = c->in->events, .size = c->in->events_size};
@@ -115,17 +190,16 @@ static int find_resumes(check *c)
         if (r)
             return no_memory(c);
         since |= c->read.kind == ISO_AUDIT_COUNTED;
-        if (c->read.kind == ISO_AUDIT_BAD)
-            iso_audit_fault(c->out, "%s:%zu: %s", c->in->events_name, l.number, c->read.why);
+        learn_line(c, &l);
         if (c->read.kind != ISO_AUDIT_RESUME)
             continue;
-        learn_size(c, l.number);
         if (!iso_buffer_put(&c->resumes, &(resume_point){l.offset, c->read.round}, sizeof(resume_point)))
             return no_memory(c);
         c->out->resumes += since;
         since = false;
     }
     c->out->cut = l.next < l.size;
+    c->out->finished |= c->out->ended;
     if (!l.number)
         return iso_error_set(c->error, ISO_E_FORMAT, "%s: no whole line in it", c->in->events_name);
     resume_point *p = ITEMS(resume_point, c->resumes);
@@ -160,7 +234,11 @@ static uint64_t round_of(const char *text, size_t size)
 static int find_metrics(check *c)
 {
     lines l = {.text = c->in->metrics, .size = c->in->metrics ? c->in->metrics_size : 0};
+    iso_trail_begin(&c->trail, c->out->mark, NULL, 0);
+    c->checked = 0;
     while (next_line(&l)) {
+        if (c->out->mark[0])
+            follow(c, c->in->metrics_name, &l, !c->out->marked);
         metrics_line m = {.offset = l.offset, .size = l.length, .line = l.number};
         m.round = round_of(l.text + l.offset, l.length);
         if (!m.round) {
@@ -172,6 +250,8 @@ static int find_metrics(check *c)
         if (!iso_buffer_put(&c->metrics, &m, sizeof m))
             return no_memory(c);
     }
+    if (c->out->finished && l.next < l.size)
+        iso_audit_fault(c->out, "%s: its last line is cut", c->in->metrics_name);
     return ISO_OK;
 }
 
@@ -211,13 +291,23 @@ static void compare_nodes(check *c, const metrics_line *m, const json_t *list, u
     {
         const char *name = json_string_value(json_object_get(o, "name"));
         json_int_t samples = json_integer_value(json_object_get(o, "samples"));
-        const counted *n = name ? node_of(c, name) : NULL;
+        counted *n = name ? node_of(c, name) : NULL;
         uint64_t have = n ? n->samples : 0;
+        if (n)
+            n->held = true;
         if (name && (samples < 0 || (uint64_t)samples != have))
             iso_audit_fault(c->out,
                             "epoch %" PRIu64 ", round %" PRIu64
                             ", node %s: %s:%zu has %lld samples, the audit log %" PRIu64,
                             epoch, m->round, name, c->in->metrics_name, m->line, (long long)samples, have);
+    }
+    for (i = 0; i < COUNT(counted, c->nodes); i++) {
+        const counted *n = &ITEMS(counted, c->nodes)[i];
+        if (!n->held)
+            iso_audit_fault(c->out,
+                            "epoch %" PRIu64 ", round %" PRIu64 ", node %s: the audit log counts %" PRIu64
+                            " samples, %s:%zu has no such node",
+                            epoch, m->round, n->node, n->samples, c->in->metrics_name, m->line);
     }
 }
 
@@ -231,6 +321,9 @@ static void compare_metrics(check *c, metrics_line *m)
     uint64_t before = c->out->faults, have = 0;
     for (size_t i = 0; i < COUNT(counted, c->nodes); i++)
         have += ITEMS(counted, c->nodes)[i].samples;
+    if (COUNT(counted, c->nodes) && (epoch < 0 || (uint64_t)epoch != c->epoch))
+        iso_audit_fault(c->out, "epoch %" PRIu64 ", round %" PRIu64 ": %s:%zu has it in epoch %lld", c->epoch, m->round,
+                        c->in->metrics_name, m->line, (long long)epoch);
     compare_nodes(c, m, json_object_get(o, "nodes"), (uint64_t)(epoch > 0 ? epoch : 0));
     if (c->out->faults == before && (samples < 0 || (uint64_t)samples != have))
         iso_audit_fault(c->out, "epoch %lld, round %" PRIu64 ": %s:%zu has %lld samples, the audit log %" PRIu64,
@@ -244,7 +337,7 @@ static void compare_metrics(check *c, metrics_line *m)
 static uint64_t vouched(const check *c)
 {
     uint64_t before_last = c->out->last_round ? c->out->last_round - 1 : 0;
-    return c->in->finished ? UINT64_MAX : c->in->border > before_last ? c->in->border : before_last;
+    return c->out->finished ? UINT64_MAX : c->in->border > before_last ? c->in->border : before_last;
 }
 
 /* The lines of one round are together. last: none follows, so that its metrics may not have been written. */
@@ -263,8 +356,11 @@ static void end_round(check *c, bool last)
                             c->in->events_name, n[i].line > n[i - 1].line ? n[i].line : n[i - 1].line, c->epoch,
                             c->round, n[i].node);
     metrics_line *m = metrics_of(c, c->round);
-    if (m && !m->seen && (!last || c->round <= vouched(c)))
+    bool due = !last || c->round <= vouched(c);
+    if (m && !m->seen && due)
         compare_metrics(c, m);
+    if (!m && due && c->bare++ == 0)
+        c->first_bare = c->round;
     iso_buffer_clear(&c->nodes);
     c->out->rounds++;
 }
@@ -320,9 +416,20 @@ static int count_line(check *c, size_t number)
     }
     o->lines++;
     o->last_round = r->round > o->last_round ? r->round : o->last_round;
-    if (r->round <= c->in->border || c->in->finished)
+    if (r->round <= c->in->border || o->finished)
         o->settled += n.samples;
     return iso_buffer_put(&c->nodes, &n, sizeof n) ? ISO_OK : no_memory(c);
+}
+
+/* What the log says of files: the best epoch, and a checkpoint, which was written when something follows its line. */
+static void note_files(check *c)
+{
+    const iso_audit_line_read *r = &c->read;
+    if (c->pending && r->kind != ISO_AUDIT_RESUME)
+        c->out->kept = c->pending;
+    c->pending = r->kind == ISO_AUDIT_CHECKPOINT ? r->round : 0;
+    if (r->kind == ISO_AUDIT_EPOCH && r->best)
+        c->out->best = r->round;
 }
 
 static int count_lines(check *c)
@@ -332,12 +439,13 @@ static int count_lines(check *c)
         int r = iso_audit_line_parse(&c->read, l.text + l.offset, l.length, c->in->alloc);
         if (r)
             return no_memory(c);
-        if (c->read.kind != ISO_AUDIT_COUNTED)
-            continue;
-        if (taken_back(c, l.offset, c->read.round)) {
-            c->out->superseded++;
+        if (c->read.round && taken_back(c, l.offset, c->read.round)) {
+            c->out->superseded += c->read.kind == ISO_AUDIT_COUNTED;
             continue;
         }
+        note_files(c);
+        if (c->read.kind != ISO_AUDIT_COUNTED)
+            continue;
         r = count_line(c, l.number);
         if (r)
             return r;
@@ -371,6 +479,18 @@ static void tell_never(check *c, uint32_t epoch, uint64_t never)
                         epoch + 1, never, first, first + run - 1);
 }
 
+/* Rounds that have no line in metrics.jsonl. */
+static void tell_bare(check *c)
+{
+    if (c->bare && !c->in->metrics)
+        iso_audit_missing(c->out, "%s is not there: none of %" PRIu64 " rounds was held against it", c->in->metrics_name, c->bare);
+    else if (c->bare)
+        iso_audit_missing(c->out,
+                          "%s has no line of %" PRIu64 " of %" PRIu64 " rounds, the first is round %" PRIu64
+                          ": they were not held against it",
+                          c->in->metrics_name, c->bare, c->out->rounds, c->first_bare);
+}
+
 static int judge(check *c)
 {
     iso_audit *o = c->out;
@@ -379,9 +499,9 @@ static int judge(check *c)
         return no_memory(c);
     if (o->lines)
         find_missing_rounds(c);
-    else
-        iso_audit_fault(c->out, "%s: nothing was counted%s", c->in->events_name,
-                        o->finished ? ": the run was made without an audit log" : " yet");
+    else if (o->finished || c->in->border)
+        iso_audit_fault(o, "%s: nothing was counted: the run was made without an audit log", c->in->events_name);
+    tell_bare(c);
     uint32_t last = 0;
     for (uint32_t i = 0; i < o->epochs; i++) {
         const iso_tally_epoch *e = &c->tally.epoch[i];

@@ -406,6 +406,33 @@ int iso_weights_sha256(const iso_net *net, const float *published, const iso_all
     return 0;
 }
 
+static int views_by_name(const void *a, const void *b)
+{
+    return strcmp((*(const iso_tensor_view *const *)a)->name, (*(const iso_tensor_view *const *)b)->name);
+}
+
+int iso_card_sha256(const iso_tensors *t, const iso_alloc *a, char out[ISO_SHA256_TEXT], iso_error *e)
+{
+    uint32_t count = 0, all = iso_tensors_count(t);
+    const iso_tensor_view **order = iso_new_raw(a, all + (size_t)1, sizeof(const iso_tensor_view *));
+    if (!order)
+        return iso_error_set(e, ISO_E_NOMEM, "no memory for the weights' check sum");
+    for (uint32_t i = 0; i < all; i++) {
+        order[count] = iso_tensors_at(t, i);
+        count += strncmp(order[count]->name, "state.", 6) != 0;
+    }
+    qsort(order, count, sizeof(const iso_tensor_view *), views_by_name);
+    iso_sha256 sha;
+    uint8_t digest[32];
+    iso_sha256_init(&sha);
+    for (uint32_t i = 0; i < count; i++)
+        iso_sha256_add(&sha, order[i]->data, order[i]->bytes);
+    iso_sha256_end(&sha, digest);
+    iso_sha256_hex(digest, out);
+    iso_free(a, order);
+    return 0;
+}
+
 void iso_weights_tensors(const iso_net *net, const float *published, const char *prefix,
                          char (*names)[ISO_TENSOR_NAME_MAX], iso_tensor_out *out)
 {

@@ -3,6 +3,7 @@
  * allocation of a training run, of opening a model and of using it may fail. */
 #include <unistd.h>
 
+#include "engine/run/audit.h"
 #include "engine/run/checkpoint.h"
 #include "isochron/data.h"
 #include "run_fixture.h"
@@ -272,9 +273,28 @@ static void every_allocation_may_fail(void **state)
     iso_dataset_free(&set);
 }
 
+static int audit_with(const iso_alloc *alloc, void *context)
+{
+    (void)context;
+    iso_audit a;
+    iso_error e;
+    int r = iso_audit_run(job->out, alloc, &a, &e);
+    if (r == 0 && (a.faults || a.missing))
+        fail_msg("%s", a.faults ? a.fault[0] : a.lack[0]);
+    iso_audit_clear(&a, alloc);
+    return r;
+}
+
+static void every_allocation_of_an_audit_may_fail(void **state)
+{
+    (void)state;
+    assert_true(test_every_allocation(audit_with, NULL) > 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_allocation_of_an_audit_may_fail),
         cmocka_unit_test(a_checkpoint_cut_or_turned_is_found_out),
         cmocka_unit_test(a_model_cut_or_turned_is_found_out),
         cmocka_unit_test(what_is_no_model_is_told),
