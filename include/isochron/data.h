@@ -201,6 +201,21 @@ ISO_API int iso_augment_check(const iso_augment *g, iso_shape shape, iso_error *
 ISO_API void iso_augment_sample(const iso_augment *g, iso_shape shape, iso_dtype dtype, uint64_t seed, uint32_t epoch,
                                 uint64_t sample, const void *in, void *out);
 
+/* ---- what speaks against training on some data ------------------------------------------------------------------ */
+
+typedef struct iso_data_parts {
+    iso_view training;         /* not empty */
+    iso_view validation, test; /* count 0: there is none */
+    uint32_t classes;          /* of the network; every label is below it */
+    uint32_t constant_channels;
+} iso_data_parts;
+
+/* Calls tell with a sentence for each fact that a person should know first: what a reader warned of, constant channels,
+ * one class alone, classes without a sample, very uneven ones, test or validation samples of classes that training
+ * never has. Error: ISO_E_NOMEM. */
+ISO_API int iso_data_doubts(const iso_data_parts *parts, const iso_alloc *a,
+                            void (*tell)(void *context, const char *sentence), void *context, iso_error *e);
+
 /* ---- looking at data (isochron inspect) -------------------------------------------------------------------------- */
 
 typedef struct iso_data_report {

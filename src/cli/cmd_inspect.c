@@ -27,8 +27,6 @@ static void print_set(const char *title, const iso_dataset *d, const iso_data_re
 {
     char name[16];
     printf("%-10s %s\n", title, d->source);
-    if (d->warning)
-        cli_warning("%s", d->warning);
     if (d->values) {
         printf("           %s samples of %ux%ux%u %s\n", cli_grouped(d->count), d->shape.c, d->shape.h, d->shape.w,
                iso_dtype_name(d->dtype));
@@ -48,6 +46,23 @@ static void print_set(const char *title, const iso_dataset *d, const iso_data_re
         printf("           %-14s %s\n", iso_dataset_class_name(d, k, name), cli_grouped(r->class_counts[k]));
     if (r->classes > CLASSES_SHOWN)
         printf("           ... and %u classes more\n", r->classes - CLASSES_SHOWN);
+}
+
+static void doubt(void *context, const char *sentence)
+{
+    (void)context;
+    cli_warning("%s", sentence);
+}
+
+/* What check and train warn of. */
+static int tell_doubts(const iso_inspection *in, iso_error *e)
+{
+    iso_data_parts parts = {.training = iso_view_all(&in->set),
+                            .classes = in->set.classes,
+                            .constant_channels = in->report.constant_channels};
+    if (in->has_test)
+        parts.test = iso_view_all(&in->test);
+    return iso_data_doubts(&parts, NULL, doubt, NULL, e);
 }
 
 static void set_json(cli_json *j, const char *key, const iso_dataset *d, const iso_data_report *r)
@@ -229,7 +244,15 @@ static int run(const cli_arguments *a)
     int r = iso_inspect(path, cli_given(a, "data-format"), NULL, &in, &e);
     if (r)
         return cli_failed(r, &e);
-    int status = 0;
+    if (in.kind == ISO_INSPECT_FOLDER)
+        r = tell_doubts(&in, &e);
+    else if (in.kind == ISO_INSPECT_DATA && in.set.warning)
+        cli_warning("%s", in.set.warning);
+    int status = cli_failed(r, &e);
+    if (status) {
+        iso_inspection_free(&in);
+        return status;
+    }
     if (json) {
         status = inspection_json(&in);
     } else if (in.kind == ISO_INSPECT_TENSORS) {

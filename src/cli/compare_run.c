@@ -20,6 +20,7 @@
 
 #define POLL_MS 200
 #define WORDS_KEPT 4000u        /* bytes of a process's standard error */
+#define WARNING "warning: "     /* as cli_warning begins a line where there is no colour */
 #define LONGEST_LINE (1u << 20) /* bytes of a line of its standard output */
 
 typedef struct runner {
@@ -27,6 +28,7 @@ typedef struct runner {
     size_t count, next, over;
     unsigned jobs, running;
     bool bar, drawn, ending;
+    iso_buffer warned; /* lines of warnings that were told: each of them once, whichever runs it came from */
     int status;
     double began;
     cli_task_ended ended;
@@ -202,6 +204,22 @@ static void tell_failure(runner *r, cli_task *t)
     fflush(stderr);
 }
 
+static void tell_warnings(runner *r, const cli_task *t)
+{
+    const char *at = (const char *)t->words.bytes, *end = at + t->words.size;
+    for (const char *next; at < end; at = next) {
+        const char *line_end = memchr(at, '\n', (size_t)(end - at));
+        next = line_end ? line_end + 1 : end;
+        size_t length = (size_t)(next - at);
+        if (length < sizeof WARNING || strncmp(at, WARNING, sizeof WARNING - 1) != 0 || !line_end ||
+            (r->warned.size && memmem(r->warned.bytes, r->warned.size, at, length)))
+            continue;
+        iso_buffer_put(&r->warned, at, length);
+        clear_bar(r);
+        fprintf(stderr, "%.*s", (int)length, at);
+    }
+}
+
 static void on_end(runner *r, size_t index)
 {
     cli_task *t = &r->task[index];
@@ -212,6 +230,7 @@ static void on_end(runner *r, size_t index)
         tell_failure(r, t);
         end_all(r, t->status < 128 ? t->status : 1);
     } else if (!t->status && !r->ending) {
+        tell_warnings(r, t);
         clear_bar(r);
         int status = r->ended(r->context, index);
         if (status)
@@ -285,6 +304,7 @@ int cli_tasks_run(cli_task *task, size_t count, unsigned jobs, bool quiet, cli_t
                 .context = context,
                 .bar = !quiet && cli_error_is_terminal(),
                 .began = now()};
+    iso_buffer_init(&r.warned, NULL, 0);
     struct pollfd *poll_fd = calloc(2 * count, sizeof *poll_fd);
     size_t *task_of = calloc(2 * count, sizeof *task_of);
     if (poll_fd && task_of) {
@@ -302,6 +322,7 @@ int cli_tasks_run(cli_task *task, size_t count, unsigned jobs, bool quiet, cli_t
         cli_error("out of memory");
         r.status = 1;
     }
+    iso_buffer_fini(&r.warned);
     free(poll_fd);
     free(task_of);
     return r.status;

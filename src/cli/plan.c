@@ -3,6 +3,7 @@
  */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/plan.h"
@@ -50,11 +51,6 @@ static int open_data(cli_plan *p, iso_error *e)
         iso_job_error_at(p->job, p->job->path_at, e);
         return r;
     }
-    const iso_dataset *set[4];
-    list_sets(p, set);
-    for (uint32_t i = 0; set[i]; i++)
-        if (set[i]->warning)
-            warn(p, "%s: %s", set[i]->source, set[i]->warning);
     p->classes = p->data.train.classes;
     iso_augment augment = {d->shift, d->flip};
     r = iso_augment_any(&augment) ? iso_augment_check(&augment, p->data.train.shape, e) : ISO_OK;
@@ -62,16 +58,33 @@ static int open_data(cli_plan *p, iso_error *e)
         iso_job_error_at(p->job, p->job->data_at, e);
         return r;
     }
-    iso_view training, validation;
-    r = iso_split_make(&p->data.train, p->data.has_validation ? 0 : d->validation, p->job->seed, NULL, &training,
-                       &validation, e);
+    r = iso_split_make(&p->data.train, p->data.has_validation ? 0 : d->validation, p->job->seed, NULL, &p->train_part,
+                       &p->validation_part, e);
     if (r)
         return r;
-    p->training = training.count;
-    p->validation = p->data.has_validation ? p->data.validation.count : validation.count;
-    iso_view_free(&training);
-    iso_view_free(&validation);
+    p->training = p->train_part.count;
+    p->validation = p->data.has_validation ? p->data.validation.count : p->validation_part.count;
     return ISO_OK;
+}
+
+static void doubt(void *context, const char *sentence)
+{
+    warn(context, "%s", sentence);
+}
+
+/* What a person should know of the data before it is trained on. */
+static int tell_doubts(cli_plan *p, uint32_t classes, iso_error *e)
+{
+    iso_data_parts parts = {.training = p->train_part, .validation = p->validation_part, .classes = classes};
+    if (p->data.has_validation)
+        parts.validation = iso_view_all(&p->data.validation);
+    if (p->data.has_test)
+        parts.test = iso_view_all(&p->data.test);
+    iso_channel *channel = malloc(p->data.train.shape.c * sizeof *channel);
+    int r = channel ? iso_normalize_measure(&p->train_part, ISO_NORMALIZE_NONE, channel, &parts.constant_channels, e)
+                    : iso_error_set(e, ISO_E_NOMEM, "no memory for %u channels", p->data.train.shape.c);
+    free(channel);
+    return r ? r : iso_data_doubts(&parts, NULL, doubt, p, e);
 }
 
 static int build(cli_plan *p, iso_isa isa, iso_error *e)
@@ -85,6 +98,8 @@ static int build(cli_plan *p, iso_isa isa, iso_error *e)
     list_sets(p, set);
     for (uint32_t i = 0; set[i] && !r; i++)
         r = iso_dataset_check_labels(set[i], classes, e);
+    if (!r)
+        r = tell_doubts(p, classes, e);
     if (!r)
         r = iso_net_new(&p->net, &model, p->data.train.shape, classes, isa, NULL, e);
     if (r == ISO_E_SHAPE || r == ISO_E_ARGUMENT)
@@ -173,5 +188,7 @@ void cli_plan_clear(cli_plan *p)
 {
     iso_net_free(p->net);
     p->net = NULL;
+    iso_view_free(&p->train_part);
+    iso_view_free(&p->validation_part);
     iso_data_close(&p->data);
 }

@@ -11,13 +11,14 @@
 typedef struct cli_plan {
     const iso_job *job;
     iso_data data;
+    iso_view train_part, validation_part; /* of the training set */
     iso_net *net;
     uint32_t classes, unit, workers;
     uint64_t training, validation; /* samples */
     uint64_t batch;               /* of a full round, as the policy sees it */
     uint64_t rounds_per_epoch, rounds;
     double memory_data, memory_parameters, memory_training, memory_workers, memory_all; /* bytes, about */
-    char warning[CLI_WARNINGS_MAX][300];
+    char warning[CLI_WARNINGS_MAX][800];
     uint32_t warning_count;
 } cli_plan;
 

@@ -17,7 +17,7 @@ SIDE = 4
 
 def pixels(labels):
     """Easy images: brightness tells the class."""
-    return bytes(label * 60 + (n * 7 + i * 3) % 20 for n, label in enumerate(labels) for i in range(SIDE * SIDE))
+    return bytes(label % 4 * 60 + (n * 7 + i * 3) % 20 for n, label in enumerate(labels) for i in range(SIDE * SIDE))
 
 
 def make_set(folder, train, test=None, stems=("train", "t10k")):
@@ -90,6 +90,76 @@ class TwoSpellings(program.Case):
                         self.assertIn(twin, r.stderr)
                         self.assertIn("two spellings", r.stderr)
                     (data / twin).unlink()
+
+
+def warnings(r):
+    return [line.removeprefix("warning: ") for line in r.stderr.splitlines() if line.startswith("warning: ")]
+
+
+class Doubts(program.Case):
+    """What is known of a data set before it is trained on is told, a line a fact, by every command that would train on it."""
+    #  name, training labels, test labels, the sentences
+    SETS = (
+        ("even", THREE, THREE[:30], ()),
+        ("never occurs", [0, 1, 4] * 20, [0, 1, 4] * 10, ("2 of 5 classes have no training sample: 2, 3",)),
+        ("one is not there", [0, 2] * 20, [0, 2] * 10, ("1 of 3 classes has no training sample: 1",)),
+        ("one alone", [2] * 40, [2] * 9, ("all 40 training samples are of class 2: there is nothing to tell apart",)),
+        ("other classes", [0, 1] * 20, [1, 2, 3] * 4,
+         ("2 of 4 classes have no training sample: 2, 3", "8 of 12 test samples are of classes without a training sample: 2, 3",
+          "1 of 2 trained classes has no test sample: 0")),
+        ("a test set of one class", THREE, [1] * 12, ("all 12 test samples are of class 1",)),
+        ("less in the test set", THREE, [0, 2] * 6, ("1 of 3 trained classes has no test sample: 1",)),
+        ("uneven", [0] * 50 + [1] * 5 + [2] * 20, THREE, ("the classes are uneven: 50 training samples of class 0, 5 of class 1",)),
+        ("not very uneven", [0] * 49 + [1] * 5, [0, 1], ()),
+        ("many", list(range(0, 40, 2)), list(range(0, 40, 2)),
+         ("19 of 39 classes have no training sample: 1, 3, 5, 7, 9, 11, 13, 15 and 11 more",)),
+    )
+
+    def test_every_command_that_trains(self):
+        (self.tmp / "c.yaml").write_text("nodes: [{name: a, speed: 1000}]\n")
+        for n, (name, train, test, wanted) in enumerate(self.SETS):
+            data = make_set(self.tmp / f"set{n}", train, test)
+            job = ("--model", "mlp", "--set", "model.hidden=[8]", "--set", "workers=1", "--batch", 8, "--data", data)
+            with self.subTest(name=name):
+                for command in (("check", *job), ("check", *job, "--json"), ("train", *job, "--epochs", 1, "--out", f"a{n}", "--quiet"),
+                                ("train", *job, "--epochs", 1, "--out", f"b{n}", "--json"),
+                                ("simulate", *job, "--epochs", 1, "--cluster", "c.yaml", "--out", f"c{n}", "--quiet"),
+                                ("compare", *job, "--epochs", 1, "--cluster", "c.yaml", "--sync", "bsp,nns", "--seeds", 2, "--json"),
+                                ("inspect", data), ("inspect", data, "--json")):
+                    r = self.iso(*command)
+                    self.assertEqual(warnings(r), list(wanted), command[0])
+                    if "--json" in command:
+                        for text in [r.stdout] if command[0] != "train" else r.stdout.splitlines():
+                            json.loads(text)
+                told = json.loads(self.iso("check", *job, "--json").stdout)["warnings"]
+                self.assertEqual(told, list(wanted))
+
+    def test_validation_and_what_a_split_leaves(self):
+        data = make_set(self.tmp / "set", THREE, THREE)
+        other = make_set(self.tmp / "other", None, [0, 3] * 4)
+        for command in ("check", "train"):
+            r = self.iso(command, "--model", "mlp", "--data", data, "--workers", 1, "--batch", 8,
+                         "--set", f"data.validation={other}")
+            self.assertEqual(warnings(r), ["1 of 4 classes has no training sample: 3",
+                                           "4 of 8 validation samples are of a class without a training sample: 3",
+                                           "2 of 3 trained classes have no validation sample: 1, 2"])
+        rare = make_set(self.tmp / "rare", [0, 1] * 30 + [2], [0, 1])  # its one sample of class 2 may be split off
+        for seed in range(40):
+            r = self.iso("check", "--model", "mlp", "--data", rare, "--workers", 1, "--batch", 8, "--seed", seed,
+                         "--set", "data.validation=0.5")
+            if "1 of 3 classes has no training sample: 2" in warnings(r):
+                self.assertIn("1 of 31 validation samples are of a class without a training sample: 2", warnings(r))
+                break
+        else:
+            self.fail("of 40 splits in halves none took the one sample")
+
+    def test_more_outputs_than_classes_and_constant_images(self):
+        data = make_set(self.tmp / "set", THREE, THREE)
+        program.idx(data / "train-images-idx3-ubyte", (60, SIDE, SIDE), [7] * 60 * SIDE * SIDE)
+        for command in ("check", "train"):
+            r = self.iso(command, "--model", "mlp", "--data", data, "--workers", 1, "--batch", 8, "--set", "model.classes=5")
+            self.assertEqual(warnings(r), ["1 of 1 channels of the training data are constant: they tell nothing",
+                                           "2 of 5 classes have no training sample: 3, 4"])
 
 
 class BestWeights(program.Case):

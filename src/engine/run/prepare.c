@@ -39,18 +39,12 @@ static int split(iso_session *s)
 
 static int normalize(iso_session *s)
 {
-    uint32_t channels = s->data.train.shape.c, constant = 0;
+    uint32_t channels = s->data.train.shape.c;
     s->channel = iso_new(s->alloc, channels, sizeof *s->channel);
     if (!s->channel)
         return iso_error_set(s->error, ISO_E_NOMEM, "no memory for the normalisation of %" PRIu32 " channels",
                              channels);
-    int result = iso_normalize_measure(&s->training_part, normalize_mode(s->job->data.normalize), s->channel,
-                                       &constant, s->error);
-    if (result == 0 && constant)
-        iso_tell(s, ISO_MESSAGE_WARNING,
-                 "%" PRIu32 " of %" PRIu32 " channels of the training data are constant: the network sees 0 for them",
-                 constant, channels);
-    return result;
+    return iso_normalize_measure(&s->training_part, normalize_mode(s->job->data.normalize), s->channel, NULL, s->error);
 }
 
 int iso_session_data(iso_session *s)
@@ -69,11 +63,6 @@ int iso_session_data(iso_session *s)
         return result;
     }
     s->have_data = true;
-    const iso_dataset *set[] = {&s->data.train, s->data.has_validation ? &s->data.validation : NULL,
-                                s->data.has_test ? &s->data.test : NULL};
-    for (size_t i = 0; i < sizeof set / sizeof set[0]; i++)
-        if (set[i] && set[i]->warning)
-            iso_tell(s, ISO_MESSAGE_WARNING, "%s: %s", set[i]->source, set[i]->warning);
     s->feed.augment = (iso_augment){.shift = d->shift, .flip = d->flip};
     s->feed.seed = s->job->seed;
     if (iso_augment_any(&s->feed.augment))
@@ -98,6 +87,23 @@ static int check_labels(iso_session *s, uint32_t classes)
     return 0;
 }
 
+static void doubt(void *context, const char *sentence)
+{
+    iso_tell(context, ISO_MESSAGE_WARNING, "%s", sentence);
+}
+
+/* What a person should know of the data before it is trained on. */
+static int tell_doubts(iso_session *s, uint32_t classes)
+{
+    iso_data_parts parts = {.training = s->feed.view[ISO_FEED_TRAIN],
+                            .validation = s->feed.view[ISO_FEED_VALIDATION],
+                            .test = s->feed.view[ISO_FEED_TEST],
+                            .classes = classes};
+    for (uint32_t i = 0; i < s->data.train.shape.c; i++)
+        parts.constant_channels += s->channel[i].constant;
+    return iso_data_doubts(&parts, s->alloc, doubt, s, s->error);
+}
+
 /* Local steps and units must fit each other: one of them divides the other. */
 static int unit_of_steps(iso_session *s)
 {
@@ -119,6 +125,8 @@ int iso_session_net(iso_session *s)
 {
     uint32_t classes = s->job->model.classes ? s->job->model.classes : s->data.train.classes;
     int result = check_labels(s, classes);
+    if (result == 0)
+        result = tell_doubts(s, classes);
     if (result == 0)
         result = iso_card_make(&s->card, s->job, &s->data.train, classes, s->channel, s->alloc, s->error);
     if (result == 0)
