@@ -115,6 +115,15 @@ class Results(Case):
             seconds[bandwidth] = sum(r["seconds"] for r in lines(self.tmp / bandwidth / "metrics.jsonl"))
         self.assertAlmostEqual(seconds["1Mbit"] / seconds["2Mbit"], 2, delta=0.1)
 
+    def test_a_far_machine_holds_nobody_up(self):
+        """Frames that are under way for seconds take no wire: the near machine's steps of 16 samples at 10 a second take 1.6 s each."""
+        (self.tmp / "far.yaml").write_text("nodes: [{name: near, speed: 10}, {name: far, speed: 10, link: {latency: 10s}}]")
+        self.simulate("--sync", "asp", "--batch", 16, "--epochs", 1, "--quiet", "--cost-model", cluster=self.tmp / "far.yaml")
+        rounds = lines(self.tmp / "run" / "metrics.jsonl")
+        far = [n["samples"] for r in rounds for n in r["nodes"] if n["name"] == "far"]
+        self.assertTrue(any(far[:-4]) and len(rounds) > 30, far)
+        self.assertLess(max(r["seconds"] for r in rounds[:-4]), 1.61)
+
 
 class Replay(Case):
     def test_equal_seeds_give_equal_files(self):

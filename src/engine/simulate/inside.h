@@ -52,6 +52,13 @@ typedef struct sim_message {
     iso_frame frame;       /* bulk points into blob */
     sim_blob *blob;        /* may be NULL */
     bool whole;            /* not cut into chunks */
+    bool dead;             /* the machine at one end went while its own wire carried it */
+    uint64_t cost;         /* bytes on the way */
+    uint64_t life;         /* down, on the machine's wire: of the machine */
+    int64_t sent;          /* when its last byte has left the sender */
+    int64_t last;          /* when its last byte is at the second wire */
+    uint32_t node;         /* it comes from there (up), or goes there */
+    bool up;
 } sim_message;
 
 typedef struct sim_gather {
@@ -197,8 +204,12 @@ void iso_sim_span_fini(iso_sim *s, sim_spans *list);
 
 /* A frame of the coordinator to a node, or of a node to the coordinator, with what it carries (NULL: nothing). */
 void iso_sim_send(iso_sim *s, uint32_t node, bool up, const iso_frame *f, sim_blob *blob);
+/* A message's first byte comes to the second wire at `first`. */
+void iso_sim_pass(iso_sim *s, uint32_t index, int64_t first);
 /* A message has arrived. */
-void iso_sim_arrive(iso_sim *s, uint32_t index, uint32_t node, bool up);
+void iso_sim_arrive(iso_sim *s, uint32_t index);
+/* A machine is gone: what its own link has not done with is lost. */
+void iso_sim_unplug(iso_sim *s, uint32_t node);
 void iso_sim_network_fini(iso_sim *s);
 void iso_sim_gather_fini(iso_sim *s, sim_gather *g);
 

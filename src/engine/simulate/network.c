@@ -78,13 +78,45 @@ static bool through_bytes(iso_sim *s, iso_frame *f, const void *bulk)
     return good && !s->ended;
 }
 
-static void put_off(iso_sim *s, uint32_t node, bool up, const iso_frame *f, sim_blob *blob, bool whole, int64_t at)
+/* Its place becomes free; what it carries goes to the caller. */
+static sim_message give_back(iso_sim *s, uint32_t index)
+{
+    sim_message m = s->message[index];
+    s->message[index].frame.round = s->first_free;
+    s->message[index].blob = NULL;
+    s->first_free = index;
+    return m;
+}
+
+void iso_sim_pass(iso_sim *s, uint32_t index, int64_t first)
+{
+    sim_message *m = &s->message[index];
+    sim_node *n = &s->node[m->node];
+    m->life = n->life;
+    if (m->dead || !(m->up || n->up)) {
+        sim_message gone = give_back(s, index);
+        iso_sim_drop(s, &gone.blob);
+        return;
+    }
+    double rate = m->up ? s->config.options->cluster->bandwidth : n->machine->link.bandwidth;
+    sim_passage there = sim_wire_carry(m->up ? &s->wire_in : &n->wire_down, rate, (sim_passage){first, m->last}, (double)m->cost);
+    iso_sim_at(s, there.last, SIM_MESSAGE, m->node, index, m->up);
+}
+
+/* A packet under way to the second wire, by a way that takes `latency`. A machine's own wire is fed by one other alone: where
+ * nothing overtakes and nobody goes, packets come there in the order in which they were sent, and their turn is known now. */
+static void put_off(iso_sim *s, const sim_message *m, sim_passage left, int64_t latency)
 {
     uint32_t index = take_message(s);
     if (index == UINT32_MAX)
         return;
-    s->message[index] = (sim_message){.frame = *f, .blob = iso_sim_hold(blob), .whole = whole};
-    iso_sim_at(s, at, SIM_MESSAGE, node, index, up);
+    s->message[index] = *m;
+    iso_sim_hold(m->blob);
+    s->message[index].last = left.last + latency;
+    if (m->up || s->core.resend)
+        iso_sim_at(s, left.first + latency, SIM_PACKET, m->node, index, m->up);
+    else
+        iso_sim_pass(s, index, left.first + latency);
 }
 
 /* The canary's loss: the first work of the second round, and all that would tell the same node of it later. */
@@ -98,37 +130,44 @@ static bool planted_loss(iso_sim *s, uint32_t node, const iso_frame *f)
     return s->deaf == node;
 }
 
-static void send_packet(iso_sim *s, uint32_t node, bool up, iso_frame *f, sim_blob *blob, bool whole, uint64_t cost)
+/* A packet is lost, repeated or held up between the wires: a lost one has taken the sender's wire, a repeated one takes the
+ * other one twice. */
+static void send_packet(iso_sim *s, sim_message *m)
 {
-    sim_node *n = &s->node[node];
+    sim_node *n = &s->node[m->node];
     const iso_link *l = &n->machine->link;
+    const iso_frame *f = &m->frame;
     draw d = s->lossy || (s->config.options->draw_faults && !s->healed) ? fate_of(s, l) : (draw){.lost = false};
-    double own = l->bandwidth, shared = s->config.options->cluster->bandwidth, bytes = (double)cost;
-    int64_t at = up ? sim_wire_send(&n->wire_up, own, &s->wire_in, shared, l->latency, s->now, bytes)
-                    : sim_wire_send(&s->wire_out, shared, &n->wire_down, own, l->latency, s->now, bytes);
-    *(up ? &s->bytes_up : &s->bytes_down) += cost;
-    *(up ? &s->sent_up : &s->sent_down) += ISO_FRAME_HEADER + f->body_bytes + (whole && blob ? blob->bytes : f->chunk_bytes);
-    if (d.lost || planted_loss(s, node, f))
+    sim_passage now = {s->now, s->now};
+    sim_passage left = m->up ? sim_wire_carry(&n->wire_up, l->bandwidth, now, (double)m->cost)
+                             : sim_wire_carry(&s->wire_out, s->config.options->cluster->bandwidth, now, (double)m->cost);
+    m->sent = left.last;
+    *(m->up ? &s->bytes_up : &s->bytes_down) += m->cost;
+    *(m->up ? &s->sent_up : &s->sent_down) +=
+        ISO_FRAME_HEADER + f->body_bytes + (m->whole && m->blob ? m->blob->bytes : f->chunk_bytes);
+    if (d.lost || planted_loss(s, m->node, f))
         return;
     for (int i = 0; i <= d.twice; i++)
-        put_off(s, node, up, f, blob, whole, at + d.late[i]);
+        put_off(s, m, left, l->latency + d.late[i]);
 }
 
 void iso_sim_send(iso_sim *s, uint32_t node, bool up, const iso_frame *frame, sim_blob *blob)
 {
-    iso_frame f = *frame;
-    uint64_t head = ISO_FRAME_HEADER + f.body_bytes;
-    bool whole = !blob || !blob->bytes || !(s->lossy || s->config.options->draw_faults);
-    f.bulk = NULL;
-    if (whole) {
-        if (through_bytes(s, &f, NULL))
-            send_packet(s, node, up, &f, blob, true, head + (blob ? blob->cost : 0));
+    sim_message m = {.frame = *frame, .blob = blob, .node = node, .up = up};
+    uint64_t head = ISO_FRAME_HEADER + frame->body_bytes;
+    m.whole = !blob || !blob->bytes || !(s->lossy || s->config.options->draw_faults);
+    m.frame.bulk = NULL;
+    if (m.whole) {
+        m.cost = head + (blob ? blob->cost : 0);
+        if (through_bytes(s, &m.frame, NULL))
+            send_packet(s, &m);
         return;
     }
-    for (uint32_t i = 0; !s->ended && iso_frame_cut(&f, blob->data, blob->bytes, SIM_STRIDE, i); i++) {
-        double part = (double)f.chunk_bytes / (double)blob->bytes;
-        if (through_bytes(s, &f, f.bulk))
-            send_packet(s, node, up, &f, blob, false, head + (uint64_t)((double)blob->cost * part + 0.5));
+    for (uint32_t i = 0; !s->ended && iso_frame_cut(&m.frame, blob->data, blob->bytes, SIM_STRIDE, i); i++) {
+        double part = (double)m.frame.chunk_bytes / (double)blob->bytes;
+        m.cost = head + (uint64_t)((double)blob->cost * part + 0.5);
+        if (through_bytes(s, &m.frame, m.frame.bulk))
+            send_packet(s, &m);
     }
 }
 
@@ -194,15 +233,22 @@ static void keep(iso_sim *s, sim_node *n, uint32_t kind, sim_blob *blob)
     *place = iso_sim_hold(blob);
 }
 
-void iso_sim_arrive(iso_sim *s, uint32_t index, uint32_t node, bool up)
+void iso_sim_unplug(iso_sim *s, uint32_t node)
 {
-    sim_message m = s->message[index];
     sim_node *n = &s->node[node];
-    s->message[index].frame.round = s->first_free;
-    s->message[index].blob = NULL;
-    s->first_free = index;
+    for (uint32_t i = 0; n->wire_up.busy_until > s->now && i < s->messages; i++)
+        s->message[i].dead |= s->message[i].up && s->message[i].node == node && s->message[i].sent > s->now;
+    n->wire_up.busy_until = n->wire_down.busy_until = s->now;
+}
+
+void iso_sim_arrive(iso_sim *s, uint32_t index)
+{
+    sim_message m = give_back(s, index);
+    uint32_t node = m.node;
+    bool up = m.up;
+    sim_node *n = &s->node[node];
     sim_gather *g = m.blob ? gather_of(n, m.frame.kind) : NULL;
-    bool there = up || n->up, complete = there && (!g || m.whole || gathered(s, g, &m));
+    bool there = up ? !m.dead : n->up && n->life == m.life, complete = there && (!g || m.whole || gathered(s, g, &m));
     if (complete && !s->ended) {
         iso_event event = {.kind = ISO_EVENT_FRAME, .frame = &m.frame};
         if (g)

@@ -72,6 +72,7 @@ void iso_sim_node_crash(iso_sim *s, uint32_t id)
         return;
     iso_sim_trace(s, id, "gone", s->now, s->now, 0);
     n->up = false;
+    iso_sim_unplug(s, id);
     forget(s, n);
 }
 

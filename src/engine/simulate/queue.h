@@ -11,7 +11,8 @@
 #include "isochron/alloc.h"
 
 typedef enum sim_kind {
-    SIM_MESSAGE, /* arrives; what: its index */
+    SIM_PACKET,  /* the first byte of a message has come to the second wire of its way; what: its index, serial: 1 up, 0 down */
+    SIM_MESSAGE, /* all of it has arrived; as before */
     SIM_UNIT,    /* a node has done the next unit of its order; serial: the order's */
     SIM_TIMER,   /* serial: of the WAKE */
     SIM_UPDATED, /* what: slice */

@@ -337,8 +337,11 @@ static void dispatch(iso_sim *s, const sim_event *e)
     if (sleeps(s, e))
         return;
     switch (e->kind) {
+    case SIM_PACKET:
+        iso_sim_pass(s, e->what, s->now);
+        return;
     case SIM_MESSAGE:
-        iso_sim_arrive(s, e->what, e->node, e->serial != 0);
+        iso_sim_arrive(s, e->what);
         return;
     case SIM_UNIT:
         if (s->node[e->node].up && s->node[e->node].computing && s->node[e->node].serial == e->serial)

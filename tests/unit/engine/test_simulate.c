@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Pieces of the simulator: the queue of events, links, speeds over time. */
+ * Pieces of the simulator: the queue of events, speeds over time. */
 #include <math.h>
 
 #include "test.h"
 
-#include "engine/simulate/link.h"
 #include "engine/simulate/queue.h"
 #include "engine/simulate/speed.h"
 
@@ -40,20 +39,6 @@ static void test_queue(void **state)
     test_heap_init(&heap, 1);
     q = (sim_queue){.alloc = &heap.alloc};
     assert_false(sim_queue_put(&q, &e));
-}
-
-/* The slower link decides, latency comes on top, and packets queue on both. */
-static void test_links(void **state)
-{
-    (void)state;
-    sim_wire own = {0}, shared = {0}, other = {0};
-    assert_int_equal(sim_wire_send(&own, 100, &shared, 1000, 5, 0, 10), SECOND / 10 + 5);
-    assert_int_equal(sim_wire_send(&own, 100, &shared, 1000, 5, 0, 10), SECOND / 5 + 5);
-    shared = own = (sim_wire){0};
-    assert_int_equal(sim_wire_send(&own, 1000, &shared, 100, 7, 0, 10), SECOND / 10 + 7);
-    assert_int_equal(sim_wire_send(&other, 1000, &shared, 100, 7, 0, 10), SECOND / 5 + 7);
-    own = shared = (sim_wire){0};
-    assert_int_equal(sim_wire_send(&own, 0, &shared, 0, 9, 3, 1e12), 12);
 }
 
 static iso_machine machine(double speed)
@@ -160,9 +145,8 @@ static void test_noise(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_queue),   cmocka_unit_test(test_links), cmocka_unit_test(test_speeds),
-        cmocka_unit_test(test_changes), cmocka_unit_test(test_noise),
-        cmocka_unit_test(test_short_periods),
+        cmocka_unit_test(test_queue), cmocka_unit_test(test_speeds),        cmocka_unit_test(test_changes),
+        cmocka_unit_test(test_noise), cmocka_unit_test(test_short_periods),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
