@@ -132,8 +132,9 @@ ISO_API int iso_job_error_at(const iso_job *job, iso_place place, iso_error *e);
  * (NULL, 0) to measure. Allocates nothing. */
 ISO_API size_t iso_job_write(const iso_job *job, char *out, size_t capacity);
 
-/* 0 when `now` may resume a run of `before`; else ISO_E_MISMATCH naming the keys that differ with both values.
- * workers, checkpoint, out and engine may differ. */
+/* 0 when `now` may resume a run of `before`; else ISO_E_MISMATCH naming the keys that differ with both values, and the way to
+ * train on otherwise (before->out is the run for it). name, engine, workers, checkpoint and out may differ; so may the paths of
+ * data and init and the data's format: what they lead to has fingerprints, which iso_train compares. */
 ISO_API int iso_job_difference(const iso_job *before, const iso_job *now, iso_error *e);
 
 /* A number for all that iso_job_difference compares: equal where it finds none. Error: ISO_E_NOMEM. */

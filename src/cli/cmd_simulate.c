@@ -25,7 +25,7 @@ static const cli_option options[] = {
     {"cost-model", NULL, NULL, "no arithmetic: time and frames alone, for thousands of machines"},
     {"canary", "FAULT", NULL, "plant double-count, bit-flip or lost-wakeup, which must be found"},
     {"trace", NULL, NULL, "write trace.json, the timeline of all machines, for Perfetto or chrome://tracing"},
-    {"resume", NULL, NULL, "go on from the newest checkpoint of the run folder"},
+    {"resume", NULL, NULL, "go on with the run in the run folder, from its newest checkpoint"},
     {"force", NULL, NULL, "replace an earlier run in the run folder"},
     CLI_ISA_OPTION,
     {"quiet", NULL, NULL, "no progress, no summary; warnings and errors alone"},

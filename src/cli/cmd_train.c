@@ -15,7 +15,7 @@
 
 static const cli_option options[] = {
     CLI_JOB_OPTIONS,
-    {"resume", NULL, NULL, "go on from the newest checkpoint of the run folder"},
+    {"resume", NULL, NULL, "go on with the run in the run folder, from its newest checkpoint"},
     {"force", NULL, NULL, "replace an earlier run in the run folder"},
     {"throttle", "8:4:2:1", NULL, "slow the workers down to these relative speeds"},
     {"calibrate", NULL, NULL, "measure each worker alone first, so that efficiency is known"},
@@ -43,39 +43,6 @@ static int read_throttle(const char *text, uint32_t *speed, uint32_t *count)
             return 0;
         at += length + 1;
     }
-}
-
-/* The job of a train command. A run folder in the place of the job file, or --resume --out alone, mean the run's own
- * job.yaml. */
-static int read_job(const cli_arguments *a, bool resume, iso_job *job)
-{
-    char path[ISO_PATH_MAX + 16];
-    const char *file = a->word_count ? a->word[0] : NULL, *out = cli_given(a, "out"), *folder = NULL;
-    if (file && iso_path_kind_of(file) == ISO_PATH_FOLDER) {
-        if (!resume) {
-            cli_error("%s is a folder; a job file is wanted, or --resume to go on with the run in it", file);
-            return 2;
-        }
-        folder = file;
-    } else if (!file && resume && out && !cli_given(a, "model") && !cli_given(a, "data")) {
-        folder = out;
-    }
-    if (folder) {
-        if (snprintf(path, sizeof path, "%s/job.yaml", folder) >= (int)sizeof path ||
-            iso_path_kind_of(path) != ISO_PATH_FILE) {
-            cli_error("%s: no run to resume: it has no job.yaml", folder);
-            return 2;
-        }
-        file = path;
-    }
-    int status = cli_job_read(a, file, job);
-    if (!status && folder && !out)
-        snprintf(job->out, sizeof job->out, "%s", folder);
-    if (!status && resume && !job->out[0]) {
-        cli_error("--resume wants the run folder: --out FOLDER");
-        return 2;
-    }
-    return status;
 }
 
 /* The exit status of a run that did not end well. */
@@ -116,7 +83,7 @@ static int run(const cli_arguments *a)
     if (!status && speeds)
         status = read_throttle(speeds, throttle, &o.throttle_count);
     if (!status)
-        status = read_job(a, resume, &job);
+        status = cli_run_job_read(a, resume, &job);
     if (status)
         return status;
     if (!job.out[0])
@@ -158,6 +125,8 @@ const cli_command cli_train = {
             "those of the epoch with the lowest validation loss.\n"
             "  isochron train --model lenet5 --data /usr/share/datasets/fashion-mnist\n"
             "  isochron train examples/lenet5-fashion.yaml --epochs 5 --set optimizer.learning_rate=0.1\n"
+            "--resume needs no job file: it reads the run's own job, and options go over that. Data that are the same may lie elsewhere\n"
+            "(--data PATH); workers may change; other epochs begin a new run: --init RUN.\n"
             "  isochron train --resume --out runs/lenet5-fashion",
     .options = options,
     .most = 1,

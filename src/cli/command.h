@@ -43,6 +43,10 @@ void cli_command_print(const cli_command *c);
  * is wrong; returns an exit status. */
 int cli_job_read(const cli_arguments *a, const char *file, iso_job *job);
 
+/* The same for a command that makes runs: a file is its first word, if there is one. A resume without a job file, or with a run
+ * folder in its place, has the run's own job.yaml for it; the options go over that too. */
+int cli_run_job_read(const cli_arguments *a, bool resume, iso_job *job);
+
 /* The run folder of a job that names none: runs/NAME, or the first of runs/NAME-2, -3, ... that is free. */
 void cli_choose_out(iso_job *job);
 

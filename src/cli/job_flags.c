@@ -61,6 +61,50 @@ int cli_job_read(const cli_arguments *a, const char *file, iso_job *job)
     return r == ISO_E_FORMAT || r == ISO_E_IO ? cli_failed(ISO_E_ARGUMENT, &e) : cli_failed(r, &e);
 }
 
+/* Does the command line itself say what to train? */
+static bool gives_job(const cli_arguments *a)
+{
+    for (size_t i = 0; i < a->given_count; i++) {
+        const cli_option *o = a->given[i].option;
+        if (!strcmp(o->name, "set") || !strcmp(o->name, "data") || !strcmp(o->name, "model"))
+            return true;
+    }
+    return false;
+}
+
+int cli_run_job_read(const cli_arguments *a, bool resume, iso_job *job)
+{
+    char path[ISO_PATH_MAX + 16];
+    const char *file = a->word_count ? a->word[0] : NULL, *out = cli_given(a, "out"), *folder = NULL;
+    if (file && iso_path_kind_of(file) == ISO_PATH_FOLDER) {
+        if (!resume) {
+            cli_error("%s is a folder; a job file is wanted, or --resume to go on with the run in it", file);
+            return 2;
+        }
+        folder = file;
+        file = NULL;
+    } else if (!file && resume && !out) {
+        cli_error("--resume wants the run folder: --out FOLDER");
+        return 2;
+    } else if (!file && resume) {
+        folder = out;
+    }
+    if (folder && snprintf(path, sizeof path, "%s/job.yaml", folder) < (int)sizeof path && iso_path_kind_of(path) == ISO_PATH_FILE) {
+        file = path;
+    } else if (folder && (folder != out || !gives_job(a))) {
+        cli_error("%s: no run to resume: it has no job.yaml", folder);
+        return 2;
+    }
+    int status = cli_job_read(a, file, job);
+    if (!status && folder && !out)
+        snprintf(job->out, sizeof job->out, "%s", folder);
+    if (!status && resume && !job->out[0]) {
+        cli_error("--resume wants the run folder: --out FOLDER");
+        return 2;
+    }
+    return status;
+}
+
 int cli_isa_read(const cli_arguments *a, iso_isa *out)
 {
     const char *word = cli_given(a, "isa");

@@ -22,14 +22,14 @@ static_assert(ISO_NESTEROV == 1 && ISO_ADAM == 2 && ISO_STEP == 1 && ISO_COSINE 
 #define AT(member) offsetof(iso_job, member)
 
 const job_row iso_job_rows[] = {
-    {"name", JOB_NAME, 0, AT(name), 0, 0, 0, NULL, "", "what the run is called; the file's name, else model and data"},
+    {"name", JOB_NAME, JOB_RESUME, AT(name), 0, 0, 0, NULL, "", "what the run is called; the file's name, else model and data"},
     {"data", JOB_SECTION, 0, 0, 0, 0, 0, NULL, "path", "the data; `data: PATH` is short for {path: PATH}"},
-    {"data.path", JOB_PATH, 0, AT(data.path), 0, 0, 0, NULL, "",
+    {"data.path", JOB_PATH, JOB_RESUME, AT(data.path), 0, 0, 0, NULL, "",
      "a file, or a folder that holds train and test in the usual names; required"},
-    {"data.test", JOB_PATH, 0, AT(data.test), 0, 0, 0, NULL, "", "the test set, when the folder does not tell"},
-    {"data.labels", JOB_PATH, 0, AT(data.labels), 0, 0, 0, NULL, "",
+    {"data.test", JOB_PATH, JOB_RESUME, AT(data.test), 0, 0, 0, NULL, "", "the test set, when the folder does not tell"},
+    {"data.labels", JOB_PATH, JOB_RESUME, AT(data.labels), 0, 0, 0, NULL, "",
      "the labels, when the name of the images does not tell"},
-    {"data.format", JOB_WORD, 0, AT(data.format), 0, 0, 0, NULL, "auto",
+    {"data.format", JOB_WORD, JOB_RESUME, AT(data.format), 0, 0, 0, NULL, "auto",
      "auto looks at the content; or a format's name"},
     {"data.validation", JOB_VALIDATION, 0, 0, 0, 1, 0, NULL, "0",
      "a share of the training set, 0.1, or the path of a set; the run then also keeps best.safetensors, the weights of "
@@ -96,7 +96,7 @@ const job_row iso_job_rows[] = {
     {"seed", JOB_U64, 0, AT(seed), 0, 1e300, 0, NULL, "1",
      "of every random number: the same seed gives the same weights"},
     {"out", JOB_PATH, JOB_RESUME, AT(out), 0, 0, 0, NULL, "", "the run folder; runs/NAME, numbered when that is taken"},
-    {"init", JOB_PATH, 0, AT(init), 0, 0, 0, NULL, "", "start from the weights of a model file or run folder"},
+    {"init", JOB_PATH, JOB_PLACE, AT(init), 0, 0, 0, NULL, "", "start from the weights of a model file or run folder"},
 };
 
 static_assert(sizeof iso_job_rows / sizeof *iso_job_rows <= JOB_ROWS_MAX, "readers keep one flag a row");

@@ -32,7 +32,8 @@ enum {
     JOB_AUTO = 1,                 /* the word auto is allowed: 0, for a REAL NaN */
     JOB_ABOVE = 2,                /* min itself is too small */
     JOB_BELOW = 4,                /* max itself is too large */
-    JOB_RESUME = 8                /* may differ at a resume */
+    JOB_RESUME = 8,               /* may differ at a resume: decides no number, or a fingerprint tells what it leads to */
+    JOB_PLACE = 16                /* a path: whether it is given may not differ; what it leads to has a fingerprint */
 };
 
 typedef struct job_row {

@@ -9,6 +9,7 @@
 
 #include "base/hash64.h"
 #include "base/text.h"
+#include "isochron/core.h"
 #include "job/schema.h"
 #include "job/words.h"
 
@@ -251,20 +252,44 @@ static bool put_value(writer *w, const iso_job *job, const job_row *row)
     return false;
 }
 
-/* All rows but those with one of the flags `without`. */
-static size_t write_rows(const iso_job *job, unsigned without, char *out, size_t capacity)
+/* What a row decides, in one spelling: a place counts as given or not, a policy by the values of all its parameters. */
+static bool put_deciding(writer *w, const iso_job *job, const job_row *row)
+{
+    iso_policy_spec spec;
+    uint32_t count;
+    if (row->type == JOB_VALIDATION ? job->data.validation_path[0]
+                                    : row->flags & JOB_PLACE && ((const char *)job)[row->offset]) {
+        put_text(w, "a path");
+        return true;
+    }
+    const iso_policy *policy = row->type == JOB_SYNC ? iso_policy_find(job->policy) : NULL;
+    if (!policy)
+        return put_value(w, job, row);
+    iso_policy_spec_default(&spec, policy);
+    iso_policy_spec_parse(&spec, job->parameters, NULL); /* it was read before, or was written by hand and is refused */
+    iso_policy_parameters(policy, &count);
+    put_text(w, job->policy);
+    for (uint32_t i = 0; i < count; i++) {
+        put_text(w, " ");
+        put_number(w, spec.value[i]);
+    }
+    return true;
+}
+
+/* deciding: what may differ at a resume is left out. */
+static size_t write_rows(const iso_job *job, bool deciding, char *out, size_t capacity)
 {
     writer w = {out, capacity ? capacity - 1 : 0, 0};
     for (uint32_t i = 0; i < iso_job_row_count; i++) {
         const job_row *row = &iso_job_rows[i];
         writer before = w;
-        if (row->flags & without)
+        if (deciding && row->flags & JOB_RESUME)
             continue;
         for (const char *dot = row->path; (dot = strchr(dot, '.')); dot++)
             put_text(&w, "  ");
         put_text(&w, iso_job_row_word(row));
         put_text(&w, row->type == JOB_SECTION ? ":" : ": ");
-        if (row->type == JOB_SECTION || put_value(&w, job, row))
+        if (row->type == JOB_SECTION || (deciding ? put_deciding : put_value)(&w, job, row))
             put_text(&w, "\n");
         else
             w = before;
@@ -276,17 +301,17 @@ static size_t write_rows(const iso_job *job, unsigned without, char *out, size_t
 
 size_t iso_job_write(const iso_job *job, char *out, size_t capacity)
 {
-    return write_rows(job, 0, out, capacity);
+    return write_rows(job, false, out, capacity);
 }
 
 int iso_job_digest(const iso_job *job, const iso_alloc *a, uint64_t *out, iso_error *e)
 {
-    size_t length = write_rows(job, JOB_RESUME, NULL, 0);
+    size_t length = write_rows(job, true, NULL, 0);
     char *text = iso_new_raw(a, length + 1, 1);
     if (!text)
         return iso_error_set(e, ISO_E_NOMEM, "no memory for the job's text");
     iso_hash64 h;
-    write_rows(job, JOB_RESUME, text, length + 1);
+    write_rows(job, true, text, length + 1);
     iso_hash64_init(&h);
     iso_hash64_add(&h, text, length);
     *out = iso_hash64_value(&h);
@@ -325,26 +350,22 @@ static void show_value(char out[SHOWN_BYTES], const iso_job *job, const job_row 
             *c = ' ';
 }
 
-/* Are the written values equal? Long texts are compared where they live. */
+/* Do they decide the same? Long texts are compared where they live. */
 static bool values_equal(const iso_job *a, const iso_job *b, const job_row *row)
 {
     char one[ISO_SYNC_MAX * 4], two[ISO_SYNC_MAX * 4];
     switch (row->type) {
-    case JOB_PATH:
     case JOB_WORD:
-    case JOB_NAME:
     case JOB_PRESET:
         return !strcmp((const char *)a + row->offset, (const char *)b + row->offset);
     case JOB_LAYERS:
         return layers_equal(&a->model.layers, &b->model.layers);
-    case JOB_VALIDATION:
-        return !strcmp(a->data.validation_path, b->data.validation_path) && a->data.validation == b->data.validation;
     default:
         break;
     }
     writer x = {one, sizeof one, 0}, y = {two, sizeof two, 0};
-    put_value(&x, a, row);
-    put_value(&y, b, row);
+    put_deciding(&x, a, row);
+    put_deciding(&y, b, row);
     return x.length == y.length && !memcmp(one, two, x.length < sizeof one ? x.length : sizeof one);
 }
 
@@ -371,6 +392,8 @@ int iso_job_difference(const iso_job *before, const iso_job *now, iso_error *e)
     }
     if (!found)
         return ISO_OK;
-    return iso_error_set(e, ISO_E_MISMATCH, "%s%s; only workers, checkpoint, out, throttle and engine may change", list,
-                         shown < found ? "; and more" : "");
+    return iso_error_set(e, ISO_E_MISMATCH,
+                         "%s%s; only name, engine, workers, throttle, checkpoint, out and where the same data lie may change; to train on "
+                         "otherwise begin a new run with its weights: --init %s --out NEW",
+                         list, shown < found ? "; and more" : "", before->out[0] ? before->out : "RUN");
 }

@@ -13,7 +13,10 @@
 #include "base/sha256.h"
 #include "base/text.h"
 
-#define CARD_VERSION 1
+#define CARD_VERSION 2
+
+/* Keys of the fingerprints. */
+static const char *const set_keys[ISO_CARD_SETS] = {"data", "test", "validation"};
 
 static int no_memory(iso_error *e)
 {
@@ -23,7 +26,9 @@ static int no_memory(iso_error *e)
 int iso_card_make(iso_card *c, const iso_job *job, const iso_dataset *training, uint32_t classes,
                   const iso_channel *channel, const iso_alloc *a, iso_error *e)
 {
-    *c = (iso_card){.classes = classes, .input = training->shape, .fingerprint = training->fingerprint, .alloc = a};
+    *c = (iso_card){.classes = classes, .input = training->shape, .alloc = a};
+    c->set[ISO_CARD_TRAINING].there = true;
+    c->set[ISO_CARD_TRAINING].fingerprint = training->fingerprint;
     c->job = iso_new_raw(a, 1, sizeof *c->job);
     c->scale = iso_new_raw(a, training->shape.c, sizeof *c->scale);
     c->shift = iso_new_raw(a, training->shape.c, sizeof *c->shift);
@@ -155,8 +160,13 @@ int iso_card_write(const iso_card *c, const char *kind, uint64_t round, uint32_t
                                                              : "none");
     put_floats(&list, "scale", c->scale, c->input.c);
     put_floats(&list, "shift", c->shift, c->input.c);
-    iso_buffer_format(begin(&list, "data"), "%016" PRIx64, c->fingerprint);
-    finish(&list);
+    for (int k = 0; k < ISO_CARD_SETS; k++)
+        if (c->set[k].there) {
+            iso_buffer_format(begin(&list, set_keys[k]), "%016" PRIx64, c->set[k].fingerprint);
+            finish(&list);
+        }
+    if (c->init[0])
+        put(&list, "init", c->init);
     put_number(&list, "round", round);
     put_number(&list, "epoch", epoch);
     if (c->mark[0])
@@ -234,9 +244,6 @@ int iso_card_verify(const iso_tensors *t, const char *kind, const char *path, is
                              path, tag ? "crc32c" : "isochron");
     if (kind && (strncmp(tag, kind, strlen(kind)) != 0 || tag[strlen(kind)] != ' '))
         return iso_error_set(e, ISO_E_FORMAT, "%s: a %s is wanted, the file is a '%.40s'", path, kind, tag);
-    if (atoi(space + 1) != CARD_VERSION)
-        return iso_error_set(e, ISO_E_FORMAT, "%s: a file of version '%.40s', this program reads version %d", path,
-                             tag, CARD_VERSION);
     uint32_t sum = 0;
     for (uint32_t i = 0; i < iso_tensors_metadata_count(t); i++) {
         const char *key, *value;
@@ -252,6 +259,10 @@ int iso_card_verify(const iso_tensors *t, const char *kind, const char *path, is
     if (strcmp(found, wanted_crc) != 0)
         return iso_error_set(e, ISO_E_FORMAT, "%s: damaged: its check sum is %s, its content gives %s", path,
                              wanted_crc, found);
+    if (atoi(space + 1) != CARD_VERSION)
+        return iso_error_set(e, ISO_E_UNSUPPORTED,
+                             "%s: written by another version of isochron ('%.40s', this one reads version %d): use that one, or train anew",
+                             path, tag, CARD_VERSION);
     return 0;
 }
 
@@ -349,6 +360,23 @@ static int read_job(iso_card *c, const iso_tensors *t, const char *path, iso_err
     return result;
 }
 
+static int read_marks(iso_card *c, const iso_tensors *t, const char *path, iso_error *e)
+{
+    for (int k = 0; k < ISO_CARD_SETS; k++) {
+        const char *text = iso_tensors_metadata(t, set_keys[k]);
+        c->set[k].there = text;
+        if (text ? strlen(text) != 16 || !iso_parse_hex(text, 16, &c->set[k].fingerprint) : k == ISO_CARD_TRAINING)
+            return bad_key(path, set_keys[k], text, e);
+    }
+    const char *init = iso_tensors_metadata(t, "init");
+    if (init && strlen(init) != sizeof c->init - 1)
+        return bad_key(path, "init", init, e);
+    snprintf(c->init, sizeof c->init, "%s", init ? init : "");
+    const char *mark = iso_tensors_metadata(t, "mark");
+    snprintf(c->mark, sizeof c->mark, "%s", mark ? mark : "");
+    return 0;
+}
+
 int iso_card_read(iso_card *c, const iso_tensors *t, const char *path, const iso_alloc *a, iso_error *e)
 {
     *c = (iso_card){.alloc = a};
@@ -366,13 +394,8 @@ int iso_card_read(iso_card *c, const iso_tensors *t, const char *path, const iso
         result = read_floats(t, "shift", c->input.c, path, a, &c->shift, e);
     if (result == 0)
         result = read_job(c, t, path, e);
-    if (result == 0) {
-        const char *text = iso_tensors_metadata(t, "data");
-        if (!text || strlen(text) != 16 || !iso_parse_hex(text, 16, &c->fingerprint))
-            result = bad_key(path, "data", text, e);
-        text = iso_tensors_metadata(t, "mark");
-        snprintf(c->mark, sizeof c->mark, "%s", text ? text : "");
-    }
+    if (result == 0)
+        result = read_marks(c, t, path, e);
     if (result)
         iso_card_free(c);
     return result;

@@ -2,7 +2,7 @@
  * The card of a model: what, beside the weights, is needed to use it or to go on training it. It travels as the
  * metadata of model.safetensors, best.safetensors and the checkpoints:
  *
- *   isochron        "model 1" or "checkpoint 1": kind of file and version of this list
+ *   isochron        "model 2" or "checkpoint 2": kind of file and version of this list
  *   job             the resolved job file; with `classes` and `input` it gives the network
  *   name seed       of the job, for people and other tools
  *   classes         "10"
@@ -11,6 +11,8 @@
  *   normalize       "standard", "unit" or "none"
  *   scale shift     JSON lists of numbers, one a channel: input value -> fma(value, scale, shift)
  *   data            16 hexadecimal digits: fingerprint of the training set
+ *   test validation the same of the test set and of the validation file; absent when there was none
+ *   init            SHA-256 of the weights it started from; absent when they were drawn from the seed
  *   round epoch     rounds and whole epochs done
  *   mark            of the run, 16 hexadecimal digits: its other files bear the same
  *   weights_sha256  model files: of the weights
@@ -32,19 +34,26 @@
 #include "isochron/nn.h"
 #include "isochron/train.h"
 
+/* The sets that decide weights or figures. */
+typedef enum iso_card_set { ISO_CARD_TRAINING, ISO_CARD_TEST, ISO_CARD_VALIDATION, ISO_CARD_SETS } iso_card_set;
+
 typedef struct iso_card {
     iso_job *job; /* owned */
     uint32_t classes;
     iso_shape input;
     char **class_names;   /* [classes], owned; NULL: numbers */
     float *scale, *shift; /* [input.c], owned */
-    uint64_t fingerprint;
+    struct {
+        bool there;
+        uint64_t fingerprint;
+    } set[ISO_CARD_SETS];
+    char init[ISO_SHA256_TEXT]; /* "": drawn from the seed */
     char mark[ISO_MARK_TEXT]; /* "": none */
     const iso_alloc *alloc;
 } iso_card;
 
-/* Copies what it is given. classes: outputs of the network; the data's names are taken when there are as many. Error:
- * ISO_E_NOMEM. */
+/* Copies what it is given; the other sets and init are the caller's to fill in. classes: outputs of the network; the data's
+ * names are taken when there are as many. Error: ISO_E_NOMEM. */
 int iso_card_make(iso_card *c, const iso_job *job, const iso_dataset *training, uint32_t classes,
                   const iso_channel *channel, const iso_alloc *a, iso_error *e);
 void iso_card_free(iso_card *c);

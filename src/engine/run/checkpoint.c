@@ -206,20 +206,52 @@ static int copy_core(const iso_tensors *t, const char *path, iso_snapshot *s, is
     return 0;
 }
 
-static int same_origin(const iso_card *mine, const iso_tensors *t, const char *path, const iso_alloc *a, iso_error *e)
+/* The path that leads to a set of the job. */
+static const char *place_of(const iso_job *job, iso_card_set set)
+{
+    const iso_job_data *d = &job->data;
+    return set == ISO_CARD_VALIDATION ? d->validation_path : set == ISO_CARD_TEST && d->test[0] ? d->test : d->path;
+}
+
+#define SET_SHOWN 160u
+static const char *show_set(char out[SET_SHOWN], const iso_card *c, iso_card_set set)
+{
+    const char *place = place_of(c->job, set), *end = place + strlen(place);
+    const char *shown = end - place > 100 ? end - 100 : place;
+    if (c->set[set].there)
+        snprintf(out, SET_SHOWN, "%s%.100s (fingerprint %016" PRIx64 ")", shown > place ? "..." : "", shown, c->set[set].fingerprint);
+    else
+        snprintf(out, SET_SHOWN, "none");
+    return out;
+}
+
+/* Not where the data lie but what they are: weights and figures are of one run. */
+static int same_data(const iso_card *before, const iso_card *now, const iso_run *run, iso_error *e)
+{
+    static const char *const what[ISO_CARD_SETS] = {"training set", "test set", "validation set"};
+    static const char *const flag[ISO_CARD_SETS] = {"--data", "--set data.test", "--set data.validation"};
+    char old[SET_SHOWN], fresh[SET_SHOWN];
+    for (int k = 0; k < ISO_CARD_SETS; k++)
+        if (before->set[k].there != now->set[k].there || before->set[k].fingerprint != now->set[k].fingerprint)
+            return iso_error_set(e, ISO_E_MISMATCH,
+                                 "the %s was %s in the run to resume and is %s now; name the run's own with %s%sPATH; to train on with "
+                                 "other data begin a new run with its weights: --init %s --out NEW",
+                                 what[k], show_set(old, before, k), show_set(fresh, now, k), flag[k], k ? "=" : " ", run->path);
+    return 0;
+}
+
+static int same_origin(const iso_card *mine, const iso_tensors *t, const char *path, const iso_run *run, iso_error *e)
 {
     iso_card theirs;
-    int result = iso_card_read(&theirs, t, path, a, e);
+    int result = iso_card_read(&theirs, t, path, run->alloc, e);
     if (result)
         return result;
+    snprintf(theirs.job->out, sizeof theirs.job->out, "%s", run->path); /* it may have been moved */
     result = iso_job_difference(theirs.job, mine->job, e);
+    if (result == 0)
+        result = same_data(&theirs, mine, run, e);
     if (result)
         iso_error_prefix(e, "%s: ", path);
-    else if (theirs.fingerprint != mine->fingerprint)
-        result = iso_error_set(
-            e, ISO_E_MISMATCH,
-            "%s: the training data at %s are not those the run began with; bring them back or start a new run", path,
-            mine->job->data.path);
     iso_card_free(&theirs);
     return result;
 }
@@ -241,8 +273,9 @@ static int fill(const iso_tensors *t, const iso_net *net, const char *path, iso_
     if (result == 0)
         result = copy_core(t, path, s, e);
     if (result == 0) {
-        const char *run = iso_tensors_metadata(t, "run"), *mark = iso_tensors_metadata(t, "mark");
+        const char *run = iso_tensors_metadata(t, "run"), *mark = iso_tensors_metadata(t, "mark"), *init = iso_tensors_metadata(t, "init");
         snprintf(s->mark, sizeof s->mark, "%s", mark ? mark : "");
+        snprintf(s->init, sizeof s->init, "%s", init ? init : "");
         iso_free(s->alloc, s->run);
         s->run = run ? iso_strdup(s->alloc, run) : NULL;
         if (run && !s->run)
@@ -267,7 +300,7 @@ int iso_checkpoint_read(const iso_run *run, uint64_t round, const iso_card *card
     if (result == 0)
         result = iso_card_verify(t, "checkpoint", path, e);
     if (result == 0)
-        result = same_origin(card, t, path, run->alloc, e);
+        result = same_origin(card, t, path, run, e);
     if (result == 0)
         result = fill(t, net, path, s, e);
     iso_tensors_free(t);

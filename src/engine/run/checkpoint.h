@@ -30,6 +30,7 @@ typedef struct iso_snapshot {
     size_t core_bytes, core_capacity;
     char *run; /* JSON text of the figures so far; may be NULL */
     char mark[ISO_MARK_TEXT]; /* reading: of the run that wrote it; "": none */
+    char init[ISO_SHA256_TEXT]; /* reading: of the weights that the run started from; "": drawn from the seed */
     const iso_alloc *alloc;
 } iso_snapshot;
 
@@ -46,8 +47,8 @@ void iso_snapshot_fini(iso_snapshot *s);
 int iso_checkpoint_write(iso_run *run, const iso_card *card, const iso_net *net, const iso_snapshot *s, uint32_t keep,
                          iso_error *e);
 
-/* Reads one back into an initialised snapshot. Errors: ISO_E_FORMAT (damaged, or not one), ISO_E_MISMATCH (belongs to
- * another job or other data: named), ISO_E_IO, ISO_E_NOMEM. */
+/* Reads one back into an initialised snapshot. Errors: ISO_E_FORMAT (damaged, or not one), ISO_E_MISMATCH (belongs to another
+ * job or other data: named with both fingerprints), ISO_E_UNSUPPORTED (of another version), ISO_E_IO, ISO_E_NOMEM. */
 int iso_checkpoint_read(const iso_run *run, uint64_t round, const iso_card *card, const iso_net *net, iso_snapshot *s,
                         iso_error *e);
 

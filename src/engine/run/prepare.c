@@ -47,6 +47,26 @@ static int normalize(iso_session *s)
     return iso_normalize_measure(&s->training_part, normalize_mode(s->job->data.normalize), s->channel, NULL, s->error);
 }
 
+/* Data that a resume does not find may lie elsewhere now: where they were, and how to say where they are. */
+static void tell_where_data_were(iso_session *s)
+{
+    const iso_job *now = s->job, *before = s->before ? s->before : s->job;
+    const struct {
+        const char *now, *before, *what, *flag;
+    } place[] = {{now->data.path, before->data.path, "training data were", "--data NEW"},
+                 {now->data.test, before->data.test, "test set was", "--set data.test=NEW"},
+                 {now->data.labels, before->data.labels, "labels were", "--set data.labels=NEW"},
+                 {now->data.validation_path, before->data.validation_path, "validation set was", "--set data.validation=NEW"}};
+    size_t k = 0;
+    while (k < sizeof place / sizeof place[0] && (!*place[k].now || iso_path_kind_of(place[k].now) != ISO_PATH_MISSING))
+        k++;
+    k = k < sizeof place / sizeof place[0] ? k : 0;
+    const char *was = *place[k].before ? place[k].before : place[k].now;
+    const iso_error found = *s->error;
+    iso_error_set(s->error, found.code, "%.400s; the run's %s at %.200s%s: from elsewhere it goes on with --resume --out %.200s %s",
+                  found.text, place[k].what, was, *was == '/' ? "" : " (from the folder it was started in)", s->run.path, place[k].flag);
+}
+
 int iso_session_data(iso_session *s)
 {
     const iso_job_data *d = &s->job->data;
@@ -60,6 +80,8 @@ int iso_session_data(iso_session *s)
     if (result) {
         if (result != ISO_E_INTERRUPTED)
             iso_job_error_at(s->job, s->job->path_at, s->error);
+        if (s->options->resume && (result == ISO_E_IO || result == ISO_E_FORMAT))
+            tell_where_data_were(s);
         return result;
     }
     s->have_data = true;
@@ -121,6 +143,15 @@ static int unit_of_steps(iso_session *s)
                          step, s->job->unit ? "the job's size" : "16, 32, 48 or 64");
 }
 
+static void describe_sets(iso_session *s)
+{
+    iso_card *c = &s->card;
+    c->set[ISO_CARD_TEST].there = s->data.has_test;
+    c->set[ISO_CARD_TEST].fingerprint = s->data.test.fingerprint;
+    c->set[ISO_CARD_VALIDATION].there = s->data.has_validation;
+    c->set[ISO_CARD_VALIDATION].fingerprint = s->data.validation.fingerprint;
+}
+
 int iso_session_net(iso_session *s)
 {
     uint32_t classes = s->job->model.classes ? s->job->model.classes : s->data.train.classes;
@@ -133,6 +164,7 @@ int iso_session_net(iso_session *s)
         result = iso_card_net(&s->card, s->options->isa, &s->net, s->error);
     if (result)
         return result;
+    describe_sets(s);
     s->feed.scale = s->card.scale;
     s->feed.shift = s->card.shift;
     s->batch = iso_policy_batch(&s->policy, s->training_part.count, s->job->batch);
@@ -144,9 +176,10 @@ int iso_session_net(iso_session *s)
 
 /* ---- engine -------------------------------------------------------------------------------------------- */
 
-static int weights_of_file(iso_session *s, float *w)
+/* What `init` leads to, internal layout. start: says so. */
+static int weights_of_file(iso_session *s, bool start, float *w, char sha256[ISO_SHA256_TEXT])
 {
-    char *path = NULL, sha256[ISO_SHA256_TEXT];
+    char *path = NULL;
     iso_bytes bytes = {0};
     iso_tensors *t = NULL;
     int result = iso_model_path_of(s->job->init, s->alloc, &path, s->error);
@@ -158,7 +191,7 @@ static int weights_of_file(iso_session *s, float *w)
         result = iso_card_verify(t, NULL, path, s->error);
     if (result == 0)
         result = iso_weights_read(s->net, t, path, s->alloc, w, sha256, s->error);
-    if (result == 0)
+    if (result == 0 && start)
         iso_tell(s, ISO_MESSAGE_INFO, "starts from the weights of %s (%.12s)", path, sha256);
     iso_tensors_free(t);
     iso_bytes_release(&bytes);
@@ -173,13 +206,32 @@ static int initial_weights(iso_session *s)
         return iso_error_set(s->error, ISO_E_NOMEM, "no memory for the first weights");
     int result = 0;
     if (s->job->init[0])
-        result = weights_of_file(s, w);
+        result = weights_of_file(s, true, w, s->card.init);
     else
         iso_net_init(s->net, s->job->seed, w);
     if (result == 0)
         s->engine->take(s->self, w);
     iso_free(s->alloc, w);
     return result;
+}
+
+/* A resume needs the first weights no more: they are looked at only when they are said to be elsewhere. */
+static int same_init(iso_session *s)
+{
+    char sha256[ISO_SHA256_TEXT];
+    if (!s->before || strcmp(s->before->init, s->job->init) == 0)
+        return 0;
+    float *w = iso_new(s->alloc, iso_net_values(s->net), sizeof *w);
+    if (!w)
+        return iso_error_set(s->error, ISO_E_NOMEM, "no memory for the first weights");
+    int result = weights_of_file(s, false, w, sha256);
+    iso_free(s->alloc, w);
+    if (result || strcmp(sha256, s->card.init) == 0)
+        return result;
+    return iso_error_set(s->error, ISO_E_MISMATCH,
+                         "init was %.200s (weights %.12s) in the run to resume and is %.200s (weights %.12s) now; leave it out: the run "
+                         "goes on from its checkpoint; other weights begin a new run",
+                         s->before->init, s->card.init, s->job->init, sha256);
 }
 
 void iso_session_name(iso_session *s, uint32_t i, const char *name)
@@ -212,8 +264,6 @@ int iso_session_engine(iso_session *s)
     if (result == 0)
         result = s->engine->open(s, s->job_digest);
     if (result == 0)
-        result = initial_weights(s);
-    if (result == 0)
         result = make_snapshot(s);
     if (result == 0 && s->feed.view[ISO_FEED_VALIDATION].count) {
         s->best = iso_new(s->alloc, iso_net_parameters(s->net), sizeof *s->best);
@@ -228,13 +278,15 @@ static void skipped(void *context, const char *sentence)
     iso_tell(context, ISO_MESSAGE_WARNING, "%s; an older checkpoint is taken", sentence);
 }
 
-int iso_session_resume(iso_session *s)
+static int from_checkpoint(iso_session *s, bool *found)
 {
-    bool found;
-    int result = iso_checkpoint_newest(&s->run, &s->card, s->net, &s->snapshot, &found, skipped, s, s->error);
-    if (result || !found)
+    int result = iso_checkpoint_newest(&s->run, &s->card, s->net, &s->snapshot, found, skipped, s, s->error);
+    if (result || !*found)
         return result;
-    result = s->engine->resume(s->self, &s->snapshot, s->error);
+    memcpy(s->card.init, s->snapshot.init, sizeof s->card.init);
+    result = same_init(s);
+    if (result == 0)
+        result = s->engine->resume(s->self, &s->snapshot, s->error);
     if (result)
         return result;
     s->resumed_round = s->snapshot.round;
@@ -252,6 +304,13 @@ int iso_session_resume(iso_session *s)
             before.samples_per_second > 0 ? (double)before.samples / before.samples_per_second : 0;
     }
     return 0;
+}
+
+int iso_session_state(iso_session *s)
+{
+    bool found = false;
+    int result = s->options->resume ? from_checkpoint(s, &found) : 0;
+    return result || found ? result : initial_weights(s);
 }
 
 void iso_session_fini(iso_session *s)
@@ -277,4 +336,5 @@ void iso_session_fini(iso_session *s)
     iso_journal_close(&s->events, NULL);
     iso_run_close(&s->run);
     iso_free(s->alloc, s->job);
+    iso_free(s->alloc, s->before);
 }

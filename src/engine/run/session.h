@@ -21,7 +21,8 @@ typedef struct iso_session {
     const void *setting; /* what the engine's caller gave it; may be NULL */
     const iso_train_options *options;
     const iso_alloc *alloc;
-    iso_job *job; /* a finished copy */
+    iso_job *job;    /* a finished copy */
+    iso_job *before; /* a resume: what the run folder's job.yaml says; NULL when there is none */
     iso_policy_spec policy;
     uint32_t workers, unit;
     iso_plan plan;
@@ -106,8 +107,8 @@ const char *iso_session_node(iso_session *s, uint32_t i);
 int iso_session_data(iso_session *s);
 int iso_session_net(iso_session *s);
 int iso_session_engine(iso_session *s);
-/* The newest whole checkpoint, if there is one. */
-int iso_session_resume(iso_session *s);
+/* What training begins from: a resume's newest whole checkpoint, if there is one, else the first weights. */
+int iso_session_state(iso_session *s);
 void iso_session_fini(iso_session *s);
 
 #endif

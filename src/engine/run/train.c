@@ -40,7 +40,7 @@ static int write_job(iso_session *s)
     return result;
 }
 
-/* Is the folder's job.yaml the job of now? */
+/* Is the folder's job.yaml the job of now? It stays in s->before. */
 static int same_job(iso_session *s)
 {
     unsigned char *text;
@@ -48,21 +48,22 @@ static int same_job(iso_session *s)
     int result = iso_run_read(&s->run, "job.yaml", ISO_JOB_BYTES_MAX, &text, &size, s->error);
     if (result)
         return result;
-    iso_job *before = iso_new_raw(s->alloc, 1, sizeof *before);
+    s->before = iso_new_raw(s->alloc, 1, sizeof *s->before);
     char *path = iso_path_join(s->alloc, s->run.path, "job.yaml");
-    result = before && path ? 0 : iso_error_set(s->error, ISO_E_NOMEM, "no memory for the job of the run");
+    result = s->before && path ? 0 : iso_error_set(s->error, ISO_E_NOMEM, "no memory for the job of the run");
     if (result == 0) {
-        iso_job_default(before);
-        result = iso_job_parse(before, path, (const char *)text, size, s->alloc, s->error);
+        iso_job_default(s->before);
+        result = iso_job_parse(s->before, path, (const char *)text, size, s->alloc, s->error);
     }
     if (result == 0)
-        result = iso_job_finish(before, s->error);
-    if (result == 0 && iso_job_difference(before, s->job, s->error)) {
-        iso_error_prefix(s->error, "%s: ", path);
-        result = ISO_E_MISMATCH;
+        result = iso_job_finish(s->before, s->error);
+    if (result == 0) {
+        snprintf(s->before->out, sizeof s->before->out, "%s", s->run.path); /* it may have been moved */
+        result = iso_job_difference(s->before, s->job, s->error);
+        if (result)
+            iso_error_prefix(s->error, "%s: ", path);
     }
     iso_free(s->alloc, path);
-    iso_free(s->alloc, before);
     iso_free(s->alloc, text);
     return result;
 }
@@ -451,8 +452,8 @@ static int prepare(iso_session *s, bool *finished)
         result = iso_session_net(s);
     if (result == 0)
         result = iso_session_engine(s);
-    if (result == 0 && o->resume)
-        result = iso_session_resume(s);
+    if (result == 0)
+        result = iso_session_state(s);
     if (result)
         return result;
     if (s->resumed_round)

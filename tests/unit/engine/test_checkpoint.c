@@ -78,7 +78,7 @@ static void reader_fini(reader *r)
     iso_card_free(&r->card);
 }
 
-/* The card of the file itself, fingerprint included, so that a whole file is taken. */
+/* The fingerprints of the file itself, so that a whole file is taken. */
 static void take_fingerprint(reader *r, const char *path)
 {
     size_t size;
@@ -88,7 +88,7 @@ static void take_fingerprint(reader *r, const char *path)
     char *bytes = scratch_read(path, &size);
     assert_int_equal(iso_tensors_read(&t, bytes, size, path, NULL, &e), 0);
     assert_int_equal(iso_card_read(&card, t, path, iso_alloc_default(), &e), 0);
-    r->card.fingerprint = card.fingerprint;
+    memcpy(r->card.set, card.set, sizeof card.set);
     iso_card_free(&card);
     iso_tensors_free(t);
     free(bytes);
@@ -131,6 +131,44 @@ static void a_checkpoint_cut_or_turned_is_found_out(void **state)
     assert_int_equal(iso_checkpoint_read(&r.run, r.round, &r.card, r.net, &r.snapshot, &e), 0);
     free(bytes);
     free(path);
+    reader_fini(&r);
+}
+
+static int to_buffer(void *context, const void *bytes, size_t size, iso_error *e)
+{
+    return iso_buffer_put(context, bytes, size) ? 0 : iso_error_set(e, ISO_E_NOMEM, "no memory");
+}
+
+/* A whole file of another version is told as that: it is not damaged, and no older one is taken for it. */
+static void another_version_is_told(void **state)
+{
+    (void)state;
+    reader r;
+    iso_card_text text;
+    iso_buffer file;
+    iso_error e;
+    char crc[16];
+    reader_init(&r);
+    iso_buffer_init(&file, NULL, 0);
+    assert_int_equal(iso_card_write(&r.card, "checkpoint", 1, 0, NULL, NULL, &text, &e), 0);
+    assert_string_equal(text.pair[0].key, "isochron");
+    text.pair[0].value = "checkpoint 1";
+    const float weight[1] = {0};
+    const iso_tensor_out tensor = {.name = "w", .type = ISO_TENSOR_F32, .rank = 1, .dim = {1}, .data = weight};
+    iso_card_seal(&text, &tensor, 1, crc);
+    assert_int_equal(iso_tensors_write(&tensor, 1, text.pair, text.count, to_buffer, &file, NULL, NULL, &e), 0);
+    iso_card_text_free(&text);
+    char name[ISO_CHECKPOINT_NAME_MAX];
+    iso_checkpoint_name(r.round, name);
+    size_t size;
+    char *kept = scratch_read(scratch_path(job->out, name), &size);
+    scratch_write(scratch_path(job->out, name), file.bytes, file.size);
+    bool found;
+    assert_int_equal(iso_checkpoint_newest(&r.run, &r.card, r.net, &r.snapshot, &found, NULL, NULL, &e), ISO_E_UNSUPPORTED);
+    test_expect_word(e.text, "'checkpoint 1'");
+    scratch_write(scratch_path(job->out, name), kept, size);
+    free(kept);
+    iso_buffer_fini(&file);
     reader_fini(&r);
 }
 
@@ -296,6 +334,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_allocation_of_an_audit_may_fail),
         cmocka_unit_test(a_checkpoint_cut_or_turned_is_found_out),
+        cmocka_unit_test(another_version_is_told),
         cmocka_unit_test(a_model_cut_or_turned_is_found_out),
         cmocka_unit_test(what_is_no_model_is_told),
         cmocka_unit_test(weights_to_start_from),

@@ -332,7 +332,8 @@ static void another_job_is_refused(void **state)
     images[size - 1] ^= 1;
     scratch_write(scratch_path(data, "train-images-idx3-ubyte"), images, size);
     assert_int_equal(fixture_train(job, &(iso_train_options){.resume = true}, NULL, &e), ISO_E_MISMATCH);
-    test_expect_word(e.text, "training data");
+    test_expect_word(e.text, "training set");
+    test_expect_word(e.text, "fingerprint");
     images[size - 1] ^= 1;
     scratch_write(scratch_path(data, "train-images-idx3-ubyte"), images, size);
     free(images);
