@@ -32,8 +32,7 @@ const job_row iso_job_rows[] = {
     {"data.format", JOB_WORD, JOB_RESUME, AT(data.format), 0, 0, 0, NULL, "auto",
      "auto looks at the content; or a format's name"},
     {"data.validation", JOB_VALIDATION, 0, 0, 0, 1, 0, NULL, "0",
-     "a share of the training set, 0.1, or the path of a set; the run then also keeps best.safetensors, the weights of "
-     "the epoch with the lowest validation loss"},
+     "a share of the training set, 0.1, or the path of a set; best.safetensors keeps the weights of its lowest loss"},
     {"data.normalize", JOB_CHOICE, 0, AT(data.normalize), 0, 0, 0, normalize_words, "standard",
      "standard: minus mean, by deviation of the training set; unit: to 0..1; none"},
     {"data.augment", JOB_SECTION, 0, 0, 0, 0, 0, NULL, "", "changes to the training images, other ones each epoch"},

@@ -492,7 +492,8 @@ class Look(Case):
         r = self.iso("check", self.job, *large)
         self.assertRegex(r.stderr, r"the run needs about [\d.]+ TiB of memory, [\d.]+ .iB are allowed here")
         r = self.iso("train", self.job, *large, "--out", "r", code=1)
-        self.assertRegex(r.stderr, r"about \d+ MiB of memory, \d+ MiB are allowed here: weights \d+, optimizer \d+, 1024 workers \d+ MiB")
+        self.assertRegex(r.stderr, r"about \d+ MiB of memory, \d+ MiB are allowed here: weights \d+, optimizer \d+, 1024 workers \d+, "
+                                   r"calibration \d+ MiB")
         self.assertFalse((self.tmp / "r").exists())
 
     def test_inspect(self):
