@@ -202,6 +202,7 @@ ISO_API const char *iso_model_name(const iso_trained *m);          /* the job's 
 ISO_API const struct iso_job *iso_model_job(const iso_trained *m); /* the job it was trained by */
 ISO_API const char *iso_model_class(const iso_trained *m, uint32_t index); /* NULL past the last */
 ISO_API const char *iso_model_sha256(const iso_trained *m);                /* recomputed from the weights */
+ISO_API uint64_t iso_model_data(const iso_trained *m); /* fingerprint of the data set it was trained on */
 
 typedef struct iso_class_score {
     const char *name;         /* the model's */

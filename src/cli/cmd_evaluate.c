@@ -24,11 +24,22 @@ static const cli_option options[] = {
     {NULL, NULL, NULL, NULL},
 };
 
-static int result_json(const iso_evaluation *v)
+/* What was evaluated, and on what. */
+typedef struct subject {
+    const iso_trained *model;
+    const char *set; /* "test", "training" or "" */
+    const char *source;
+} subject;
+
+static int result_json(const subject *s, const iso_evaluation *v)
 {
     cli_json j;
     cli_json_init(&j);
     cli_json_open(&j, NULL, '{');
+    cli_json_text(&j, "model", iso_model_path(s->model));
+    cli_json_text(&j, "weights_sha256", iso_model_sha256(s->model));
+    cli_json_text(&j, "source", s->source);
+    cli_json_text(&j, "set", *s->set ? s->set : NULL);
     cli_json_number(&j, "loss", v->loss);
     cli_json_number(&j, "accuracy", v->accuracy);
     cli_json_whole(&j, "samples", v->samples);
@@ -100,29 +111,36 @@ static int evaluate(const cli_arguments *a, const iso_trained *m, const char *pa
 {
     iso_dataset data;
     iso_evaluation v;
+    iso_data_part part;
     iso_error e = {0};
-    int code = iso_data_open_one(path, cli_given(a, "labels"), cli_given(a, "data-format"), true, NULL, &data, &e);
+    int code = iso_data_open_one(path, cli_given(a, "labels"), cli_given(a, "data-format"), true, NULL, &data, &part, &e);
     if (code)
         return cli_failed(code, &e);
     if (data.warning)
         cli_warning("%s", data.warning);
     cli_signals_catch();
     code = iso_evaluate(m, &data, &cli_stop, NULL, &v, &e);
-    iso_dataset_free(&data);
-    if (code == ISO_E_INTERRUPTED && atomic_load(&cli_stop))
-        return 128 + atomic_load(&cli_stop);
-    if (code)
-        return cli_failed(code, &e);
+    if (code) {
+        iso_dataset_free(&data);
+        return code == ISO_E_INTERRUPTED && atomic_load(&cli_stop) ? 128 + atomic_load(&cli_stop) : cli_failed(code, &e);
+    }
+    bool seen = data.fingerprint == iso_model_data(m); /* whatever it is called */
+    if (seen)
+        cli_warning("the model was trained on these samples: new ones may come out worse");
+    const subject s = {m, seen || part == ISO_DATA_TRAIN ? "training" : part == ISO_DATA_TEST ? "test" : "", data.source};
     int status = 0;
     if (cli_given(a, "json")) {
-        status = result_json(&v);
+        status = result_json(&s, &v);
     } else {
+        printf("model     %s (sha256 %.12s)\ndata      %s%s%s\n", iso_model_path(m), iso_model_sha256(m), s.set,
+               *s.set ? " set " : "", s.source);
         printf("accuracy  %s (%s of %s)\nloss      %s\n", cli_fixed(v.accuracy, 4), cli_grouped(v.correct),
                cli_grouped(v.samples), cli_fixed(v.loss, 4));
         print_classes(&v);
         print_matrix(&v);
     }
     iso_evaluation_clear(&v, NULL);
+    iso_dataset_free(&data);
     return status;
 }
 
@@ -144,6 +162,7 @@ const cli_command cli_evaluate = {
     .words = "MODEL|RUN [--data PATH]",
     .summary = "loss, accuracy, confusion matrix, precision and recall",
     .help = "MODEL is a model.safetensors, a best.safetensors or a checkpoint, RUN a run folder (its model.safetensors).\n"
+            "The model file and the set that were used are named first.\n"
             "Precision is the share of right ones among what was called so, recall the share found of what is so.\n"
             "  isochron evaluate runs/lenet5-fashion --data /usr/share/datasets/fashion-mnist\n"
             "  isochron evaluate runs/lenet5-fashion/best.safetensors",

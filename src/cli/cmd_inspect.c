@@ -9,6 +9,7 @@
 #include "cli/summary.h"
 #include "engine/file/file.h"
 #include "engine/file/open_data.h"
+#include "engine/run/card.h"
 #include "engine/run/folder.h"
 #include "engine/run/summary.h"
 
@@ -107,10 +108,28 @@ static void dims_text(const iso_tensor_view *v, char out[200])
         at += (size_t)snprintf(out + at, 200 - at, "%s%llu", i ? "x" : "", (unsigned long long)v->dim[i]);
 }
 
-static void print_tensors(const iso_inspection *in)
+/* Whether the tensors are what their check sums say. */
+typedef struct soundness {
+    bool has_sums, whole; /* a file of another program has none */
+    iso_error why;        /* when it is not whole */
+} soundness;
+
+static void examine(soundness *s, const iso_tensors *t, const char *path)
+{
+    char sha256[ISO_SHA256_TEXT];
+    bool ours = iso_tensors_metadata(t, "isochron") || iso_tensors_metadata(t, "crc32c");
+    *s = (soundness){.has_sums = ours || iso_tensors_metadata(t, "weights_sha256")};
+    int r = ours ? iso_card_verify(t, NULL, path, &s->why) : ISO_OK;
+    if (!r)
+        r = iso_card_sha256(t, path, NULL, sha256, &s->why);
+    s->whole = !r;
+}
+
+static void print_tensors(const iso_inspection *in, const soundness *s)
 {
     uint64_t values = 0;
-    printf("%s: safetensors, %u tensors\n", in->path, iso_tensors_count(in->tensors));
+    printf("%s: safetensors, %u tensors, %s\n", in->path, iso_tensors_count(in->tensors),
+           !s->has_sums ? "no check sums in it" : s->whole ? "whole: its check sums fit" : "DAMAGED");
     for (uint32_t i = 0; i < iso_tensors_count(in->tensors); i++) {
         const iso_tensor_view *v = iso_tensors_at(in->tensors, i);
         char dims[200];
@@ -134,8 +153,12 @@ static void print_tensors(const iso_inspection *in)
     }
 }
 
-static void tensors_json(cli_json *j, const iso_inspection *in)
+static void tensors_json(cli_json *j, const iso_inspection *in, const soundness *s)
 {
+    if (s->has_sums)
+        cli_json_bool(j, "whole", s->whole);
+    else
+        cli_json_text(j, "whole", NULL);
     cli_json_open(j, "tensors", '[');
     for (uint32_t i = 0; i < iso_tensors_count(in->tensors); i++) {
         const iso_tensor_view *v = iso_tensors_at(in->tensors, i);
@@ -168,54 +191,105 @@ static bool has_file(const char *folder, const char *name)
     return there;
 }
 
-static int inspect_run(const char *folder, bool json, iso_error *e)
+/* Is it whole, if it is one of the files of weights? What is wrong is told. */
+static bool file_is_whole(const char *folder, const char *name)
 {
-    iso_summary s;
-    iso_listing files;
-    bool finished = has_file(folder, "summary.json");
-    iso_summary_begin(&s);
-    int r = finished ? cli_summary_read(&s, folder, e) : ISO_OK;
+    uint64_t round;
+    iso_bytes bytes = {0};
+    iso_tensors *t = NULL;
+    iso_error e = {0};
+    if (strcmp(name, "model.safetensors") != 0 && strcmp(name, ISO_BEST_NAME) != 0 && !iso_checkpoint_round(name, &round))
+        return true;
+    char *path = iso_path_join(NULL, folder, name);
+    soundness sound = {.whole = true};
+    int r = path ? iso_file_read(path, 0, NULL, &bytes, &e) : iso_error_set(&e, ISO_E_NOMEM, "out of memory");
+    if (!r)
+        r = iso_tensors_read(&t, bytes.bytes, bytes.size, path, NULL, &e);
+    if (!r) {
+        examine(&sound, t, path);
+        if (!sound.whole)
+            r = (e = sound.why).code;
+    }
     if (r)
-        return r;
-    r = iso_folder_list(folder, NULL, &files, e);
+        cli_failed(r, &e);
+    iso_tensors_free(t);
+    iso_bytes_release(&bytes);
+    iso_free(NULL, path);
+    return !r;
+}
+
+typedef struct run_folder {
+    const char *path;
+    bool finished;
+    iso_summary summary; /* when finished */
+    iso_listing files;
+    bool *good; /* [files.count] */
+} run_folder;
+
+static int run_json(const run_folder *f)
+{
+    uint64_t round;
+    cli_json j;
+    cli_json_init(&j);
+    cli_json_open(&j, NULL, '{');
+    cli_json_text(&j, "kind", "run");
+    cli_json_bool(&j, "finished", f->finished);
+    cli_json_bool(&j, "model", has_file(f->path, "model.safetensors"));
+    cli_json_open(&j, "checkpoints", '[');
+    for (size_t i = 0; i < f->files.count; i++)
+        if (iso_checkpoint_round(f->files.name[i], &round))
+            cli_json_text(&j, NULL, f->files.name[i]);
+    cli_json_close(&j, ']');
+    cli_json_open(&j, "damaged", '[');
+    for (size_t i = 0; i < f->files.count; i++)
+        if (!f->good[i])
+            cli_json_text(&j, NULL, f->files.name[i]);
+    cli_json_close(&j, ']');
+    if (f->finished)
+        cli_summary_json(&j, "summary", &f->summary, f->path);
+    cli_json_close(&j, '}');
+    return cli_json_end(&j);
+}
+
+static void print_run(const run_folder *f)
+{
+    printf("%s: a run, %s\n", f->path, f->finished ? "finished" : "not finished; --resume goes on with it");
+    if (f->finished)
+        cli_summary_print(&f->summary, f->path);
+    for (size_t i = 0; i < f->files.count; i++)
+        if (f->files.name[i][0] != '.') /* hidden */
+            printf("  %s%s\n", f->files.name[i], f->good[i] ? "" : "  DAMAGED");
+}
+
+static int inspect_run(const char *folder, bool json)
+{
+    run_folder f = {.path = folder, .finished = has_file(folder, "summary.json")};
+    iso_error e = {0};
+    iso_summary_begin(&f.summary);
+    int r = f.finished ? cli_summary_read(&f.summary, folder, &e) : ISO_OK, status = 0;
+    if (!r)
+        r = iso_folder_list(folder, NULL, &f.files, &e);
+    if (!r && !(f.good = iso_new(NULL, f.files.count + 1, sizeof *f.good)))
+        r = iso_error_set(&e, ISO_E_NOMEM, "out of memory");
     if (r) {
-        iso_summary_clear(&s, NULL);
-        return r;
-    }
-    if (json) {
-        uint64_t round;
-        cli_json j;
-        cli_json_init(&j);
-        cli_json_open(&j, NULL, '{');
-        cli_json_text(&j, "kind", "run");
-        cli_json_bool(&j, "finished", finished);
-        cli_json_bool(&j, "model", has_file(folder, "model.safetensors"));
-        cli_json_open(&j, "checkpoints", '[');
-        for (size_t i = 0; i < files.count; i++)
-            if (iso_checkpoint_round(files.name[i], &round))
-                cli_json_text(&j, NULL, files.name[i]);
-        cli_json_close(&j, ']');
-        if (finished)
-            cli_summary_json(&j, "summary", &s, folder);
-        cli_json_close(&j, '}');
-        r = cli_json_flush(&j) == ISO_E_NOMEM ? iso_error_set(e, ISO_E_NOMEM, "out of memory") : ISO_OK;
-        cli_json_fini(&j);
+        status = cli_failed(r, &e);
     } else {
-        printf("%s: a run, %s\n", folder, finished ? "finished" : "not finished; --resume goes on with it");
-        if (finished)
-            cli_summary_print(&s, folder);
-        for (size_t i = 0; i < files.count; i++)
-            if (files.name[i][0] != '.') /* hidden */
-                printf("  %s\n", files.name[i]);
+        for (size_t i = 0; i < f.files.count; i++)
+            status |= !(f.good[i] = file_is_whole(folder, f.files.name[i]));
+        if (json)
+            status |= run_json(&f);
+        else
+            print_run(&f);
     }
-    iso_listing_free(&files);
-    iso_summary_clear(&s, NULL);
-    return r;
+    iso_free(NULL, f.good);
+    iso_listing_free(&f.files);
+    iso_summary_clear(&f.summary, NULL);
+    return status;
 }
 
 /* ---- the command ---- */
 
-static int inspection_json(const iso_inspection *in)
+static int inspection_json(const iso_inspection *in, const soundness *s)
 {
     static const char *const kinds[] = {"data", "tensors", "folder"};
     cli_json j;
@@ -224,7 +298,7 @@ static int inspection_json(const iso_inspection *in)
     cli_json_text(&j, "kind", kinds[in->kind]);
     cli_json_bool(&j, "gzip", in->gzip);
     if (in->kind == ISO_INSPECT_TENSORS)
-        tensors_json(&j, in);
+        tensors_json(&j, in, s);
     else
         set_json(&j, in->kind == ISO_INSPECT_FOLDER ? "train" : "set", &in->set, &in->report);
     if (in->has_test)
@@ -240,7 +314,7 @@ static int run(const cli_arguments *a)
     const char *path = a->word[0];
     bool json = cli_given(a, "json");
     if (iso_path_kind_of(path) == ISO_PATH_FOLDER && has_file(path, "job.yaml"))
-        return cli_failed(inspect_run(path, json, &e), &e);
+        return inspect_run(path, json);
     int r = iso_inspect(path, cli_given(a, "data-format"), NULL, &in, &e);
     if (r)
         return cli_failed(r, &e);
@@ -253,16 +327,21 @@ static int run(const cli_arguments *a)
         iso_inspection_free(&in);
         return status;
     }
+    soundness sound = {.whole = true};
+    if (in.kind == ISO_INSPECT_TENSORS)
+        examine(&sound, in.tensors, path);
     if (json) {
-        status = inspection_json(&in);
+        status = inspection_json(&in, &sound);
     } else if (in.kind == ISO_INSPECT_TENSORS) {
-        print_tensors(&in);
+        print_tensors(&in, &sound);
     } else {
         print_set(in.kind == ISO_INSPECT_FOLDER ? "train" : "data", &in.set, &in.report);
         if (in.has_test)
             print_set("test", &in.test, &in.test_report);
     }
     iso_inspection_free(&in);
+    if (!sound.whole)
+        status = cli_failed(sound.why.code, &sound.why);
     return status;
 }
 
@@ -270,7 +349,9 @@ const cli_command cli_inspect = {
     .name = "inspect",
     .words = "FILE|FOLDER",
     .summary = "what a data file, a folder, a model or a run holds",
-    .help = "  isochron inspect /usr/share/datasets/fashion-mnist\n"
+    .help = "Of a model, a checkpoint or a run also whether the weights are whole: held against their check sums; exit status 1\n"
+            "when they are damaged.\n"
+            "  isochron inspect /usr/share/datasets/fashion-mnist\n"
             "  isochron inspect runs/lenet5-fashion/model.safetensors",
     .options = options,
     .least = 1,

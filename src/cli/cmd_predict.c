@@ -177,9 +177,12 @@ static int predict(const cli_arguments *a, predictor *p)
     iso_dataset data;
     iso_error e = {0};
     const char *labels = cli_given(a, "labels");
-    int r = iso_data_open_one(a->word[1], labels, cli_given(a, "data-format"), labels, NULL, &data, &e);
+    iso_data_part part;
+    int r = iso_data_open_one(a->word[1], labels, cli_given(a, "data-format"), labels, NULL, &data, &part, &e);
     if (r)
         return cli_failed(r, &e);
+    if (part != ISO_DATA_FILE)
+        fprintf(stderr, "%s set %s\n", part == ISO_DATA_TEST ? "test" : "training", data.source);
     if (data.warning)
         cli_warning("%s", data.warning);
     p->data = &data;

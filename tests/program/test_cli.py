@@ -387,6 +387,39 @@ class Evaluate(Case):
     def test_the_data_of_the_job_is_the_default(self):
         self.assertEqual(self.iso("evaluate", self.trained()).stdout, self.iso("evaluate", self.trained(), "--data", self.data).stdout)
 
+    def test_it_says_which_model_and_which_set(self):
+        run, train = self.trained(), self.data / "train-images-idx3-ubyte"
+        for model, file in ((run, "model.safetensors"), (run / "model.safetensors", "model.safetensors")):
+            for flags, kind, source in (([], "test", "t10k-images"), (["--data", train], "training", "train-images"),
+                                        (["--data", self.data / "t10k-images-idx3-ubyte"], None, "t10k-images")):
+                r = self.iso("evaluate", model, *flags, "--json")
+                v = json.loads(r.stdout)
+                self.assertEqual((v["model"], v["set"]), (str(run / file), kind))
+                self.assertIn(source, v["source"])
+                self.assertEqual(v["weights_sha256"], json.loads((run / "summary.json").read_text())["weights_sha256"])
+                self.assertEqual("was trained on these samples" in r.stderr, kind == "training")
+                text = self.iso("evaluate", model, *flags).stdout
+                self.assertIn(f"model     {run / file} (sha256 {v['weights_sha256'][:12]})\n", text)
+                self.assertRegex(text, rf"(?m)^data      {kind + ' set ' if kind else ''}\S*{source}")
+
+    def test_the_training_set_is_known_by_its_content(self):
+        alone = self.tmp / "moved"
+        alone.mkdir()
+        for name in ("images-idx3", "labels-idx1"): # as a folder without a test set: what is there is taken, and named
+            shutil.copyfile(self.data / f"train-{name}-ubyte", alone / f"train-{name}-ubyte")
+        r = self.iso("evaluate", self.trained(), "--data", alone, "--json")
+        self.assertEqual(json.loads(r.stdout)["set"], "training")
+        self.assertIn("was trained on these samples", r.stderr)
+        self.assertIn("training set", self.iso("predict", self.trained(), alone).stderr)
+
+    def test_a_checkpoint_in_place_of_the_model_is_named(self):
+        run = self.tmp / "run"
+        shutil.copytree(self.trained(), run)
+        (run / "model.safetensors").unlink()
+        newest = max(run.glob("checkpoint-*"), key=lambda f: int(f.stem.split("-")[1])).name
+        for args in (("evaluate", run), ("predict", run, self.data / "t10k-images-idx3-ubyte")):
+            self.assertIn(f"has no model.safetensors: {newest} is taken", self.iso(*args).stderr)
+
     def test_what_does_not_fit_is_an_error(self):
         other = make_data(self.tmp / "other", 10, 5, side=6)
         r = self.iso("evaluate", self.trained(), "--data", other, code=1)
@@ -503,6 +536,33 @@ class Look(Case):
             self.assertTrue(self.iso("inspect", path).stdout)
         r = self.iso("inspect", self.base / "nothing", code=1)
         self.assertIn("nothing", r.stderr)
+
+    def test_inspect_holds_weights_against_their_check_sums(self):
+        run = self.tmp / "run"
+        shutil.copytree(self.trained(), run)
+        files = [run / "model.safetensors", *run.glob("checkpoint-*")]
+        self.assertGreater(len(files), 1)
+        for path in files:
+            whole = path.read_bytes()
+            self.assertIn("whole: its check sums fit", self.iso("inspect", path).stdout)
+            self.assertIs(json.loads(self.iso("inspect", path, "--json").stdout)["whole"], True)
+            self.assertEqual(json.loads(self.iso("inspect", run, "--json").stdout)["damaged"], [])
+            for old, new in ((None, None), (b'"crc32c":', b'"crc32d":'), (b'"isochron":', b'"isochrom":'), (b'"seed":"1"', b'"seed":"7"')):
+                changed = whole.replace(old, new) if old else whole[:-2] + bytes([whole[-2] ^ 1]) + whole[-1:]
+                self.assertNotEqual(changed, whole)
+                path.write_bytes(changed)
+                for shown in (path, run):
+                    r = self.iso("inspect", shown, code=1)
+                    self.assertIn("DAMAGED", r.stdout)
+                    self.assertIn(path.name, r.stderr)
+                self.assertIs(json.loads(self.iso("inspect", path, "--json", code=1).stdout)["whole"], False)
+                self.assertEqual(json.loads(self.iso("inspect", run, "--json", code=1).stdout)["damaged"], [path.name])
+            path.write_bytes(whole)
+        foreign = self.tmp / "foreign.safetensors"
+        header = b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}  '
+        foreign.write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+        self.assertIn("no check sums in it", self.iso("inspect", foreign).stdout)
+        self.assertIsNone(json.loads(self.iso("inspect", foreign, "--json").stdout)["whole"])
 
 
 if __name__ == "__main__":

@@ -197,25 +197,29 @@ static int find_in_folder(const char *folder, const iso_alloc *a, iso_listing *l
 }
 
 static int open_one(const char *path, const char *labels, bool want_labels, const opening *o, iso_dataset *out,
-                    iso_error *e)
+                    iso_data_part *part, iso_error *e)
 {
     *out = (iso_dataset){0};
+    *part = ISO_DATA_FILE;
     if (strcmp(path, "-") == 0 || iso_path_kind_of(path) != ISO_PATH_FOLDER)
         return load_set(path, labels, want_labels, o, out, e);
     iso_listing l;
     iso_folder f;
     int status = find_in_folder(path, o->alloc, &l, &f, e);
-    if (status == ISO_OK)
-        status = f.test_samples >= 0 ? load_pair(path, &l, f.test_samples, f.test_labels, o, out, NULL, e)
-                                     : load_pair(path, &l, f.train_samples, f.train_labels, o, out, NULL, e);
+    if (status == ISO_OK) {
+        *part = f.test_samples >= 0 ? ISO_DATA_TEST : ISO_DATA_TRAIN;
+        status = *part == ISO_DATA_TEST ? load_pair(path, &l, f.test_samples, f.test_labels, o, out, NULL, e)
+                                        : load_pair(path, &l, f.train_samples, f.train_labels, o, out, NULL, e);
+    }
     iso_listing_free(&l);
     return status;
 }
 
 int iso_data_open_one(const char *path, const char *labels, const char *format, bool want_labels, const iso_alloc *a,
-                      iso_dataset *out, iso_error *e)
+                      iso_dataset *out, iso_data_part *part, iso_error *e)
 {
-    return open_one(path, labels, want_labels, &(opening){.format = format, .alloc = a}, out, e);
+    iso_data_part ignored;
+    return open_one(path, labels, want_labels, &(opening){.format = format, .alloc = a}, out, part ? part : &ignored, e);
 }
 
 /* data.path as a folder: train, and test unless the job names another. */
@@ -256,7 +260,8 @@ static int open_train(const iso_data_source *s, const opening *o, iso_data *d, i
 
 static int open_extra(const char *path, const opening *o, iso_dataset *out, bool *has, iso_error *e)
 {
-    int status = open_one(path, NULL, true, o, out, e);
+    iso_data_part part;
+    int status = open_one(path, NULL, true, o, out, &part, e);
     *has = status == ISO_OK;
     return status;
 }

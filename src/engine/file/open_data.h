@@ -32,11 +32,14 @@ typedef struct iso_data {
 int iso_data_open(const iso_data_source *source, const iso_alloc *a, iso_data *out, iso_error *e);
 void iso_data_close(iso_data *d);
 
-/* Loads one set for evaluate or predict: a file, or a folder (its test set, else its training set). Labels come along
- * when they are given or lie beside it under the usual name; want_labels makes their lack an error. "-" is standard
- * input. */
+/* Which set of a path that was. */
+typedef enum iso_data_part { ISO_DATA_FILE, ISO_DATA_TEST, ISO_DATA_TRAIN } iso_data_part;
+
+/* Loads one set for evaluate or predict: a file, or a folder (its test set, else its training set; *part, which may be
+ * NULL, says which). Labels come along when they are given or lie beside it under the usual name; want_labels makes
+ * their lack an error. "-" is standard input. */
 int iso_data_open_one(const char *path, const char *labels, const char *format, bool want_labels, const iso_alloc *a,
-                      iso_dataset *out, iso_error *e);
+                      iso_dataset *out, iso_data_part *part, iso_error *e);
 
 /* What `inspect` can look at. */
 typedef enum iso_inspect_kind { ISO_INSPECT_DATA, ISO_INSPECT_TENSORS, ISO_INSPECT_FOLDER } iso_inspect_kind;

@@ -128,11 +128,9 @@ static int learn_weights(papers *p, const iso_tensors *t, const char *name, cons
     if (!r)
         r = iso_card_number(t, "round", UINT64_MAX, name, &out->round, e);
     if (!r)
-        r = iso_card_sha256(t, p->alloc, out->sha256, e);
-    const char *mark = iso_tensors_metadata(t, "mark"), *sha256 = iso_tensors_metadata(t, "weights_sha256");
+        r = iso_card_sha256(t, name, p->alloc, out->sha256, e);
+    const char *mark = iso_tensors_metadata(t, "mark");
     snprintf(out->mark, sizeof out->mark, "%s", mark ? mark : "");
-    if (!r && sha256 && strcmp(sha256, out->sha256) != 0)
-        r = iso_error_set(e, ISO_E_FORMAT, "%s: its weights have the SHA-256 %.12s..., its card says %.12s...", name, out->sha256, sha256);
     const iso_tensor_view *state = r || !saved ? NULL : iso_tensors_find(t, "state.coordinator");
     if (!r && saved && !state)
         r = iso_error_set(e, ISO_E_FORMAT, "%s: no state of a coordinator in it", name);

@@ -434,12 +434,12 @@ static int views_by_name(const void *a, const void *b)
     return strcmp((*(const iso_tensor_view *const *)a)->name, (*(const iso_tensor_view *const *)b)->name);
 }
 
-int iso_card_sha256(const iso_tensors *t, const iso_alloc *a, char out[ISO_SHA256_TEXT], iso_error *e)
+int iso_card_sha256(const iso_tensors *t, const char *path, const iso_alloc *a, char out[ISO_SHA256_TEXT], iso_error *e)
 {
     uint32_t count = 0, all = iso_tensors_count(t);
     const iso_tensor_view **order = iso_new_raw(a, all + (size_t)1, sizeof(const iso_tensor_view *));
     if (!order)
-        return iso_error_set(e, ISO_E_NOMEM, "no memory for the weights' check sum");
+        return iso_error_set(e, ISO_E_NOMEM, "%s: no memory for the weights' check sum", path);
     for (uint32_t i = 0; i < all; i++) {
         order[count] = iso_tensors_at(t, i);
         count += strncmp(order[count]->name, "state.", 6) != 0;
@@ -453,6 +453,10 @@ int iso_card_sha256(const iso_tensors *t, const iso_alloc *a, char out[ISO_SHA25
     iso_sha256_end(&sha, digest);
     iso_sha256_hex(digest, out);
     iso_free(a, order);
+    const char *said = iso_tensors_metadata(t, "weights_sha256");
+    if (said && strcmp(said, out) != 0)
+        return iso_error_set(e, ISO_E_FORMAT, "%s: damaged: its weights have the SHA-256 %.12s..., its metadata says %.12s...", path,
+                             out, said);
     return 0;
 }
 

@@ -84,8 +84,10 @@ void iso_card_text_free(iso_card_text *t);
 int iso_card_verify(const iso_tensors *t, const char *kind, const char *path, iso_error *e);
 /* Errors: ISO_E_FORMAT (names path and key), ISO_E_NOMEM. On an error *c is empty. */
 int iso_card_read(iso_card *c, const iso_tensors *t, const char *path, const iso_alloc *a, iso_error *e);
-/* SHA-256 of the weights in a file, as iso_weights_sha256 makes it of a network's. Error: ISO_E_NOMEM. */
-int iso_card_sha256(const iso_tensors *t, const iso_alloc *a, char out[ISO_SHA256_TEXT], iso_error *e);
+/* SHA-256 of the weights in a file, as iso_weights_sha256 makes it of a network's. Errors: ISO_E_FORMAT (the card says
+ * another one), ISO_E_NOMEM. */
+int iso_card_sha256(const iso_tensors *t, const char *path, const iso_alloc *a, char out[ISO_SHA256_TEXT],
+                    iso_error *e);
 /* A whole number of the metadata. */
 int iso_card_number(const iso_tensors *t, const char *key, uint64_t max, const char *path, uint64_t *out,
                     iso_error *e);

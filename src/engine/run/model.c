@@ -191,6 +191,11 @@ const char *iso_model_path(const iso_trained *m)
     return m->path;
 }
 
+uint64_t iso_model_data(const iso_trained *m)
+{
+    return m->card.set[ISO_CARD_TRAINING].fingerprint;
+}
+
 const char *iso_model_name(const iso_trained *m)
 {
     return m->card.job->name;

@@ -116,10 +116,15 @@ static void add_cluster(iso_hash64 *h, const iso_cluster *c)
 static uint64_t mark(const iso_session *s)
 {
     const iso_simulate_options *o = s->setting;
-    const uint64_t part[] = {s->job_digest, s->data.train.fingerprint, o->draw_faults, o->fault_seed, o->cost_model, (uint64_t)o->canary};
+    const uint64_t part[] = {s->job_digest, o->draw_faults, o->fault_seed, o->cost_model, (uint64_t)o->canary};
     iso_hash64 h;
     iso_hash64_init(&h);
     iso_hash64_add(&h, part, sizeof part);
+    for (size_t i = 0; i < ISO_CARD_SETS; i++) {
+        const uint64_t set[] = {s->card.set[i].there, s->card.set[i].fingerprint};
+        iso_hash64_add(&h, set, sizeof set);
+    }
+    iso_hash64_add(&h, s->card.init, strlen(s->card.init));
     add_cluster(&h, o->cluster);
     return iso_hash64_value(&h);
 }

@@ -107,22 +107,26 @@ static void one_set_opens_alone(void **state)
     char *folder = scratch_make();
     put_usual(folder, 20, 7, "");
     iso_dataset d;
+    iso_data_part part;
     iso_error e;
-    assert_int_equal(iso_data_open_one(folder, NULL, NULL, true, NULL, &d, &e), ISO_OK);
-    assert_int_equal(d.count, 7); /* the test set */
+    assert_int_equal(iso_data_open_one(folder, NULL, NULL, true, NULL, &d, &part, &e), ISO_OK);
+    assert_int_equal(d.count, 7);
+    assert_int_equal(part, ISO_DATA_TEST);
     iso_dataset_free(&d);
     remove(scratch_path(folder, "t10k-images-idx3-ubyte"));
     remove(scratch_path(folder, "t10k-labels-idx1-ubyte"));
-    assert_int_equal(iso_data_open_one(folder, NULL, NULL, true, NULL, &d, &e), ISO_OK);
-    assert_int_equal(d.count, 20); /* else the training set */
+    assert_int_equal(iso_data_open_one(folder, NULL, NULL, true, NULL, &d, &part, &e), ISO_OK);
+    assert_int_equal(d.count, 20);
+    assert_int_equal(part, ISO_DATA_TRAIN);
     iso_dataset_free(&d);
     remove(scratch_path(folder, "train-labels-idx1-ubyte"));
     const char *images = scratch_path(folder, "train-images-idx3-ubyte");
-    assert_int_equal(iso_data_open_one(images, NULL, "idx", false, NULL, &d, &e), ISO_OK);
+    assert_int_equal(iso_data_open_one(images, NULL, "idx", false, NULL, &d, &part, &e), ISO_OK);
+    assert_int_equal(part, ISO_DATA_FILE);
     assert_null(d.labels);
     iso_dataset_free(&d);
-    assert_int_equal(iso_data_open_one(images, NULL, "idx", true, NULL, &d, &e), ISO_E_FORMAT);
-    assert_int_equal(iso_data_open_one(folder, NULL, NULL, true, NULL, &d, &e), ISO_E_FORMAT);
+    assert_int_equal(iso_data_open_one(images, NULL, "idx", true, NULL, &d, NULL, &e), ISO_E_FORMAT);
+    assert_int_equal(iso_data_open_one(folder, NULL, NULL, true, NULL, &d, NULL, &e), ISO_E_FORMAT);
     test_expect_word(e.text, "no file of its labels");
     scratch_remove(folder);
 }
@@ -138,7 +142,7 @@ static void standard_input_is_a_data_file(void **state)
         assert_true(file >= 0 && kept >= 0 && dup2(file, STDIN_FILENO) == STDIN_FILENO);
         iso_dataset d;
         iso_error e = {.text = ""};
-        int status = iso_data_open_one("-", NULL, NULL, false, NULL, &d, &e);
+        int status = iso_data_open_one("-", NULL, NULL, false, NULL, &d, NULL, &e);
         dup2(kept, STDIN_FILENO);
         close(kept);
         close(file);
@@ -244,7 +248,7 @@ static void twins_hold_the_same_or_are_refused(void **state)
         iso_data_close(&d);
         iso_dataset one;
         bool of_test = cases[i].n == 7;
-        assert_int_equal(iso_data_open_one(folder, NULL, NULL, true, NULL, &one, &e), of_test ? ISO_E_FORMAT : ISO_OK);
+        assert_int_equal(iso_data_open_one(folder, NULL, NULL, true, NULL, &one, NULL, &e), of_test ? ISO_E_FORMAT : ISO_OK);
         iso_dataset_free(&one);
         remove(scratch_path(folder, cases[i].twin));
     }
