@@ -94,7 +94,8 @@ typedef enum iso_file_step {
     ISO_FILE_CLOSE,
     ISO_FILE_RENAME,
     ISO_FILE_SYNC_FOLDER,
-    ISO_FILE_REMOVE
+    ISO_FILE_REMOVE,
+    ISO_FILE_LOCK /* of the folder, when it is opened; a file system without locks fails with ENOLCK */
 } iso_file_step;
 
 /* Planted faults, for tests. Members may be NULL. */
@@ -111,7 +112,7 @@ typedef struct iso_train_faults {
 
 typedef struct iso_train_options {
     bool resume;              /* go on from the newest whole checkpoint of the run folder */
-    bool force;               /* remove an earlier run's files from the run folder first */
+    bool force;               /* replace an earlier run in the run folder, once this one has a checkpoint or a model */
     bool calibrate;           /* measure each worker alone first, so that `efficiency` is known */
     uint32_t workers;         /* 0: as the job says; the job's auto: one for each core this process may use */
     const uint32_t *throttle; /* relative speeds of the workers, 8:4:2:1; the largest is full speed. NULL: none */

@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "engine/file/file.h"
+#include "engine/run/folder.h"
 #include "isochron/core.h"
 #include "isochron/train.h"
 
@@ -406,7 +407,8 @@ static int read_runs(plan *p, const char *folder)
             continue;
         snprintf(run, sizeof run, "%s/%s", folder, l.name[i]);
         snprintf(summary, sizeof summary, "%s/summary.json", run);
-        if (iso_path_kind_of(summary) != ISO_PATH_FILE)
+        code = iso_run_look(run, NULL, &e);
+        if (code || iso_path_kind_of(summary) != ISO_PATH_FILE)
             continue;
         code = cli_result_read(&p->comparison.result[p->comparison.count], run, NULL, &e);
         p->comparison.count += !code;

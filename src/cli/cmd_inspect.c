@@ -313,6 +313,9 @@ static int run(const cli_arguments *a)
     iso_error e = {0};
     const char *path = a->word[0];
     bool json = cli_given(a, "json");
+    int code = iso_run_look(path, NULL, &e);
+    if (code)
+        return cli_failed(code, &e);
     if (iso_path_kind_of(path) == ISO_PATH_FOLDER && has_file(path, "job.yaml"))
         return inspect_run(path, json);
     int r = iso_inspect(path, cli_given(a, "data-format"), NULL, &in, &e);

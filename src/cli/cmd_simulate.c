@@ -41,6 +41,7 @@ typedef struct request {
     iso_train_options train;
     iso_simulate_options simulate;
     bool quiet, json, many;
+    unsigned number;      /* of the run folder to try next; 0: it has its name */
     uint64_t first, last; /* fault seeds */
     char weights[ISO_SHA256_TEXT]; /* of the last run */
 } request;
@@ -130,7 +131,13 @@ static int run_one(request *q, bool quiet, bool tells)
     cli_progress_init(&progress, quiet, q->json && tells);
     q->train.observer = &progress.observer;
     q->train.progress_per_second = cli_progress_rate(&progress);
-    int code = iso_simulate(&q->job, &q->train, &q->simulate, &summary, &e);
+    int code;
+    do {
+        if (q->number)
+            cli_number_out(&q->job, q->number++);
+        code = iso_simulate(&q->job, &q->train, &q->simulate, &summary, &e);
+    } while (code == ISO_E_BUSY && q->number && q->number < CLI_NUMBERS);
+    q->number = 0;
     if (!code && q->json && tells) {
         cli_summary_json(&progress.json, NULL, &summary, q->job.out);
         cli_json_flush(&progress.json);
@@ -218,8 +225,8 @@ static int run(const cli_arguments *a)
     if (!status)
         status = cli_job_read(a, a->word_count ? a->word[0] : NULL, &q.job);
     if (!status) {
-        if (!q.job.out[0])
-            cli_choose_out(&q.job);
+        q.number = q.job.out[0] ? 0 : 1;
+        q.train.force = q.train.force && !q.number; /* a number of its own replaces nothing */
         cli_signals_catch();
         status = q.many ? run_many(&q) : run_one(&q, q.quiet, true);
     }

@@ -10,7 +10,6 @@
 #include "cli/progress.h"
 #include "cli/signals.h"
 #include "cli/summary.h"
-#include "engine/file/file.h"
 #include "isochron/train.h"
 
 static const cli_option options[] = {
@@ -51,11 +50,9 @@ static int explain(int code, const iso_error *e, const iso_job *job, bool quiet)
     int number = atomic_load(&cli_stop);
     if (code != ISO_E_INTERRUPTED || !number)
         return cli_job_failed(code, e);
-    char path[ISO_PATH_MAX + 16];
-    snprintf(path, sizeof path, "%s/job.yaml", job->out);
     if (quiet || number == SIGPIPE)
         return 128 + number;
-    if (iso_path_kind_of(path) == ISO_PATH_FILE)
+    if (strstr(e->text, "--resume")) /* there is something to go on from */
         fprintf(stderr, "stopped by signal %d; go on with: isochron train --resume --out %s\n", number, job->out);
     else
         fprintf(stderr, "stopped by signal %d before the training began\n", number);
@@ -86,14 +83,13 @@ static int run(const cli_arguments *a)
         status = cli_run_job_read(a, resume, &job);
     if (status)
         return status;
-    if (!job.out[0])
-        cli_choose_out(&job);
+    unsigned number = job.out[0] ? 0 : 1;
 
     cli_progress progress;
     cli_progress_init(&progress, quiet, json);
     cli_signals_catch();
     o.resume = resume;
-    o.force = force;
+    o.force = force && !number; /* a number of its own replaces nothing */
     o.calibrate = cli_given(a, "calibrate");
     o.throttle = speeds ? throttle : NULL;
     o.observer = &progress.observer;
@@ -101,7 +97,12 @@ static int run(const cli_arguments *a)
     o.stop = &cli_stop;
     iso_summary summary;
     iso_error e = {0};
-    int code = iso_train(&job, &o, &summary, &e);
+    int code;
+    do {
+        if (number)
+            cli_number_out(&job, number++);
+        code = iso_train(&job, &o, &summary, &e);
+    } while (code == ISO_E_BUSY && number && number < CLI_NUMBERS);
     if (!code && json) {
         cli_summary_json(&progress.json, NULL, &summary, job.out);
         cli_json_flush(&progress.json);

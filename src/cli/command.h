@@ -47,8 +47,10 @@ int cli_job_read(const cli_arguments *a, const char *file, iso_job *job);
  * folder in its place, has the run's own job.yaml for it; the options go over that too. */
 int cli_run_job_read(const cli_arguments *a, bool resume, iso_job *job);
 
-/* The run folder of a job that names none: runs/NAME, or the first of runs/NAME-2, -3, ... that is free. */
-void cli_choose_out(iso_job *job);
+/* The n-th run folder that a job tries which names none: runs/NAME, runs/NAME-2, ... Whether it is free, the run alone can tell,
+ * by taking it: ISO_E_BUSY means the next one. */
+#define CLI_NUMBERS 1000000u
+void cli_number_out(iso_job *job, unsigned n);
 
 /* --isa; *out is AUTO without it. Returns an exit status. */
 #define CLI_ISA_OPTION {"isa", "NAME", NULL, "auto, avx512, avx2 or scalar; the results do not depend on it"}

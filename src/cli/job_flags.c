@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "engine/file/file.h"
+#include "engine/run/folder.h"
 
 static int read_file(const char *path, iso_job *job, iso_error *e)
 {
@@ -89,6 +90,10 @@ int cli_run_job_read(const cli_arguments *a, bool resume, iso_job *job)
     } else if (!file && resume) {
         folder = out;
     }
+    iso_error e = {0};
+    int code = folder ? iso_run_look(folder, NULL, &e) : ISO_OK;
+    if (code)
+        return cli_failed(code, &e);
     if (folder && snprintf(path, sizeof path, "%s/job.yaml", folder) < (int)sizeof path && iso_path_kind_of(path) == ISO_PATH_FILE) {
         file = path;
     } else if (folder && (folder != out || !gives_job(a))) {
@@ -115,27 +120,10 @@ int cli_isa_read(const cli_arguments *a, iso_isa *out)
     return 2;
 }
 
-/* A folder that a new run may take: absent or empty. */
-static bool is_free(const char *path)
+void cli_number_out(iso_job *job, unsigned n)
 {
-    iso_listing listing;
-    if (iso_path_kind_of(path) == ISO_PATH_MISSING)
-        return true;
-    if (iso_path_kind_of(path) != ISO_PATH_FOLDER || iso_folder_list(path, NULL, &listing, NULL))
-        return false;
-    bool empty = !listing.count;
-    iso_listing_free(&listing);
-    return empty;
-}
-
-void cli_choose_out(iso_job *job)
-{
-    for (unsigned n = 1; n < 1000000; n++) {
-        if (n == 1)
-            snprintf(job->out, sizeof job->out, "runs/%s", job->name);
-        else
-            snprintf(job->out, sizeof job->out, "runs/%s-%u", job->name, n);
-        if (is_free(job->out))
-            return;
-    }
+    if (n == 1)
+        snprintf(job->out, sizeof job->out, "runs/%s", job->name);
+    else
+        snprintf(job->out, sizeof job->out, "runs/%s-%u", job->name, n);
 }

@@ -372,7 +372,9 @@ int iso_audit_run(const char *folder, const iso_alloc *alloc, iso_audit *out, is
                              kind == ISO_PATH_MISSING ? "no such folder" : "no folder");
     iso_buffer_init(&p.said, alloc, 0);
     iso_buffer_init(&p.marks, alloc, 0);
-    int r = read_job(&p, e);
+    int r = iso_run_look(folder, alloc, e);
+    if (!r)
+        r = read_job(&p, e);
     if (!r)
         r = read_summary(&p, e);
     if (!r)

@@ -13,17 +13,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define ENTER_TRIES 100 /* of a folder that others make and remove at the same time */
+
 static const char *const own_files[] = {"job.yaml",          "metrics.jsonl",    "events.jsonl", "summary.json",
-                                        "model.safetensors", ISO_BEST_NAME, "latest"};
+                                        "model.safetensors", ISO_BEST_NAME,      "latest",       "trace.json"};
 
 static const char checkpoint_head[] = "checkpoint-", checkpoint_tail[] = ".safetensors";
 
 int iso_run_error(const iso_run *f, const char *name, const char *what, int errno_value, iso_error *e)
 {
     char reason[128];
-    const char *text = strerror_r(errno_value, reason, sizeof reason);
-    const char *hint = errno_value == ENOSPC || errno_value == EDQUOT ? "; free space, then go on with --resume" : "";
-    return iso_error_set(e, ISO_E_IO, "%s%s%s: %s: %s%s", f->path, *name ? "/" : "", name, what, text, hint);
+    const char *text = strerror_r(errno_value, reason, sizeof reason), *hint = "";
+    if (errno_value == ENOSPC || errno_value == EDQUOT)
+        hint = iso_run_is_pending(f) ? "; free space and begin again: the earlier run stands" : "; free space, then go on with --resume";
+    return iso_error_set(e, ISO_E_IO, "%s%s%s%s: %s: %s%s", f->path, iso_run_is_pending(f) ? "/" ISO_RUN_PENDING : "", *name ? "/" : "",
+                         name, what, text, hint);
 }
 
 void iso_checkpoint_name(uint64_t round, char out[ISO_CHECKPOINT_NAME_MAX])
@@ -43,7 +47,7 @@ bool iso_checkpoint_round(const char *name, uint64_t *round)
     return errno == 0 && strcmp(name, again) == 0;
 }
 
-static bool is_result(const char *name)
+bool iso_run_is_result(const char *name)
 {
     uint64_t round;
     for (size_t i = 0; i < sizeof own_files / sizeof own_files[0]; i++)
@@ -52,8 +56,7 @@ static bool is_result(const char *name)
     return iso_checkpoint_round(name, &round);
 }
 
-/* ".NAME.tmp" of a file that a run writes, or of the writing test. */
-static bool is_temporary(const char *name)
+bool iso_run_is_temporary(const char *name)
 {
     size_t length = strlen(name);
     char inner[ISO_CHECKPOINT_NAME_MAX];
@@ -61,14 +64,12 @@ static bool is_temporary(const char *name)
         return false;
     memcpy(inner, name + 1, length - 5);
     inner[length - 5] = 0;
-    return is_result(inner) || strcmp(inner, "write-test") == 0;
+    return iso_run_is_result(inner) || strcmp(inner, "write-test") == 0;
 }
 
-/* Calls each(context, name) for every entry but "." and ".."; stops at its first result that is not 0 and returns it.
- */
-static int each_entry(const iso_run *f, int (*each)(void *context, const char *name), void *context, iso_error *e)
+int iso_run_each(const iso_run *f, int folder, int (*each)(void *context, const char *name), void *context, iso_error *e)
 {
-    int fd = openat(f->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     if (!dir) {
         int why = errno;
@@ -77,16 +78,23 @@ static int each_entry(const iso_run *f, int (*each)(void *context, const char *n
         return iso_run_error(f, "", "the folder cannot be listed", why, e);
     }
     int result = 0;
-    for (struct dirent *entry; result == 0 && (entry = readdir(dir));)
+    while (result == 0) {
+        errno = 0;
+        struct dirent *entry = readdir(dir);
+        if (!entry) {
+            if (errno)
+                result = iso_run_error(f, "", "the folder cannot be listed", errno, e);
+            break;
+        }
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             result = each(context, entry->d_name);
+    }
     closedir(dir);
     return result;
 }
 
 typedef struct census {
     iso_run *folder;
-    bool remove_results;
     uint32_t results, others;
     char other[256]; /* one of the others */
     iso_error *e;
@@ -95,71 +103,148 @@ typedef struct census {
 static int count_and_sweep(void *context, const char *name)
 {
     census *c = context;
-    bool temporary = is_temporary(name), result = is_result(name);
-    if (temporary || (result && c->remove_results))
+    struct stat info;
+    if (iso_run_is_temporary(name))
         return iso_run_remove(c->folder, name, c->e);
-    if (result)
-        c->results++;
-    else if (c->others++ == 0)
-        snprintf(c->other, sizeof c->other, "%s", name);
+    if (!iso_run_is_result(name)) {
+        if (c->others++ == 0)
+            snprintf(c->other, sizeof c->other, "%s", name);
+        return 0;
+    }
+    c->results++;
+    if (fstatat(c->folder->fd, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode))
+        return iso_error_set(c->e, ISO_E_BUSY,
+                             "%s/%s is a folder, and a run writes a file of this name: move it away or give another --out",
+                             c->folder->path, name);
     return 0;
 }
 
-/* Makes path and its parents. *made: the last part did not exist. */
-static int make_folders(const char *path, char *work, bool *made, iso_error *e)
+/* ---- entering and leaving ------------------------------------------------------------------------------ */
+
+/* The next end of a part of the path after `at`: the place of a '/' or the end. */
+static size_t part_end(const char *path, size_t at)
 {
-    size_t length = strlen(path);
-    for (size_t i = 1; i <= length; i++) {
-        if (path[i] != '/' && path[i] != 0)
-            continue;
+    do
+        at++;
+    while (path[at] != '/' && path[at] != 0);
+    return at;
+}
+
+/* Makes path and its parents; work has room for it. Errors: ISO_E_IO, ISO_E_BUSY when a file has its name; *why is ENOENT when
+ * somebody else removed a parent meanwhile. */
+static int make_folders(iso_run *f, char *work, int *why, iso_error *e)
+{
+    const char *path = f->path;
+    struct stat info;
+    *why = 0;
+    for (size_t i = 0; path[i];) {
+        i = part_end(path, i);
         memcpy(work, path, i);
         work[i] = 0;
-        struct stat info;
-        *made = mkdir(work, 0777) == 0;
-        if (*made)
+        if (mkdir(work, 0777) == 0) {
+            if (f->made == 0 || i < f->made)
+                f->made = i;
             continue;
-        int why = errno;
-        if (stat(work, &info) == 0 && !S_ISDIR(info.st_mode))
-            return iso_error_set(e, ISO_E_IO,
-                                 "%s is a file, not a folder: the run folder %s cannot be made; give another --out",
-                                 work, path);
-        if (why != EEXIST && !(stat(work, &info) == 0 && S_ISDIR(info.st_mode)))
-            return iso_error_set(e, ISO_E_IO, "the run folder %s cannot be made: %s: %s; give another --out", path,
-                                 work, strerror_r(why, (char[128]){0}, 128));
+        }
+        *why = errno;
+        bool there = stat(work, &info) == 0;
+        if (*why == EEXIST && !there) /* removed since, or a link to nothing */
+            *why = errno;
+        if (!there || (*why != EEXIST && !S_ISDIR(info.st_mode)))
+            return iso_error_set(e, ISO_E_IO, "the run folder %s cannot be made: %s: %s; give another --out", path, work,
+                                 strerror_r(*why, (char[128]){0}, 128));
+        if (!S_ISDIR(info.st_mode))
+            return iso_error_set(e, path[i] ? ISO_E_IO : ISO_E_BUSY,
+                                 "%s is a file, not a folder: the run folder %s cannot be made; give another --out", work, path);
     }
     return 0;
+}
+
+/* Removes what make_folders made, as far as it is empty. */
+static void remove_made(iso_run *f)
+{
+    size_t i = f->made ? strlen(f->path) : 0;
+    for (; i >= f->made && i > 0; i--) {
+        if (f->path[i] != '/' && f->path[i] != 0)
+            continue;
+        f->path[i] = 0;
+        if (rmdir(f->path) != 0 && errno != ENOENT)
+            return;
+    }
 }
 
 static int lock(iso_run *f, iso_error *e)
 {
-    while (flock(f->fd, LOCK_EX | LOCK_NB) != 0) {
-        if (errno == EINTR)
-            continue;
-        if (errno == EWOULDBLOCK)
-            return iso_error_set(e, ISO_E_BUSY, "%s is in use by another run; wait for it or give another --out",
-                                 f->path);
-        f->unlocked = true; /* some network file systems have no locks on folders */
-        break;
+    int why = iso_run_planted(f, ISO_FILE_LOCK, "");
+    while (why == 0 && flock(f->root, LOCK_EX | LOCK_NB) != 0)
+        if (errno != EINTR)
+            why = errno;
+    if (why == EWOULDBLOCK) {
+        f->made = 0; /* it is the other one's now */
+        return iso_error_set(e, ISO_E_BUSY, "%s is in use by another run; wait for it or give another --out", f->path);
     }
+    f->unlocked = why != 0; /* some network file systems have no locks on folders */
     return 0;
 }
 
-static int examine(iso_run *f, iso_run_mode mode, iso_error *e)
+/* Is the open and locked folder still the one of that name? A call that had made it may have removed it again. */
+static bool has_its_name(const iso_run *f)
 {
-    census c = {.folder = f, .remove_results = mode == ISO_RUN_FORCE, .e = e};
-    int result = each_entry(f, count_and_sweep, &c, e);
+    struct stat open_one, named;
+    return fstat(f->root, &open_one) == 0 && stat(f->path, &named) == 0 && open_one.st_dev == named.st_dev &&
+           open_one.st_ino == named.st_ino;
+}
+
+int iso_run_enter(iso_run *f, int *why, iso_error *e)
+{
+    f->fd = f->root = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *why = f->root < 0 ? errno : 0;
+    if (*why) /* closed to us: somebody else's */
+        return iso_error_set(e, *why == EACCES ? ISO_E_BUSY : ISO_E_IO, "%s: the run folder cannot be opened: %s", f->path,
+                             strerror_r(*why, (char[128]){0}, 128));
+    return lock(f, e);
+}
+
+static int make_and_enter(iso_run *f, char *work, iso_error *e)
+{
+    for (int tries = 1;; tries++) {
+        int why, result = make_folders(f, work, &why, e);
+        if (result == 0)
+            result = iso_run_enter(f, &why, e);
+        bool gone = result ? why == ENOENT : !has_its_name(f);
+        if (!gone || tries == ENTER_TRIES)
+            return result;
+        if (f->root >= 0)
+            close(f->root);
+        f->root = f->fd = -1;
+    }
+}
+
+/* May a run of this mode have the folder as it is? */
+static int examine(iso_run *f, iso_run_mode mode, census *c, iso_error *e)
+{
+    int result = iso_run_each(f, f->root, count_and_sweep, c, e);
     if (result)
         return result;
-    if (mode == ISO_RUN_NEW && c.results + c.others > 0)
-        return iso_error_set(
-            e, ISO_E_BUSY,
-            "%s is not empty (%s): give another --out, --resume to go on with it, or --force to replace it", f->path,
-            c.results ? "it holds a run" : c.other);
-    if (mode == ISO_RUN_RESUME && c.results == 0 && c.others > 0)
-        return iso_error_set(e, ISO_E_BUSY, "%s holds no run to resume (but %s); give the run's own folder", f->path,
-                             c.other);
+    if (mode == ISO_RUN_NEW && c->results + c->others > 0)
+        return iso_error_set(e, ISO_E_BUSY,
+                             "%s is not empty (%s): give another --out, --resume to go on with it, or --force to replace it", f->path,
+                             c->results ? "it holds a run" : c->other);
+    if (mode == ISO_RUN_NEW && f->unlocked && !f->made)
+        return iso_error_set(e, ISO_E_BUSY,
+                             "%s is there already, and this file system has no locks: another run may just begin in it; give another "
+                             "--out, or --force to use it",
+                             f->path);
+    if (mode == ISO_RUN_RESUME && c->results == 0 && c->others > 0)
+        return iso_error_set(e, ISO_E_BUSY, "%s holds no run to resume (but %s); give the run's own folder", f->path, c->other);
+    return 0;
+}
+
+/* Proves that files can be written. */
+static int write_test(iso_run *f, iso_error *e)
+{
     iso_replace trial;
-    result = iso_replace_begin(&trial, f, "write-test", e);
+    int result = iso_replace_begin(&trial, f, "write-test", e);
     if (result == 0)
         result = iso_replace_write(&trial, "", 1, e);
     iso_replace_abort(&trial);
@@ -169,24 +254,24 @@ static int examine(iso_run *f, iso_run_mode mode, iso_error *e)
 int iso_run_open(iso_run *f, const char *path, iso_run_mode mode, const iso_train_faults *faults, const iso_alloc *a,
                  iso_error *e)
 {
-    *f = (iso_run){.fd = -1, .alloc = a, .faults = faults};
+    *f = (iso_run){.root = -1, .fd = -1, .alloc = a, .faults = faults};
     if (!*path)
         return iso_error_set(e, ISO_E_ARGUMENT, "the run folder has no name; give one with --out DIR");
     f->path = iso_strdup(a, path);
     char *work = iso_new_raw(a, strlen(path) + 1, 1);
+    census c = {.folder = f, .e = e};
     int result = f->path && work ? 0 : iso_error_set(e, ISO_E_NOMEM, "no memory for the name of the run folder");
     if (result == 0)
-        result = make_folders(path, work, &f->made, e);
+        result = make_and_enter(f, work, e);
     iso_free(a, work);
-    if (result == 0) {
-        f->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (f->fd < 0)
-            result = iso_run_error(f, "", "the run folder cannot be opened", errno, e);
-    }
     if (result == 0)
-        result = lock(f, e);
+        result = iso_run_settle(f, e);
     if (result == 0)
-        result = examine(f, mode, e);
+        result = examine(f, mode, &c, e);
+    if (result == 0 && mode == ISO_RUN_FORCE && c.results)
+        result = iso_run_begin_pending(f, e);
+    if (result == 0)
+        result = write_test(f, e);
     if (result)
         iso_run_close(f);
     return result;
@@ -194,12 +279,14 @@ int iso_run_open(iso_run *f, const char *path, iso_run_mode mode, const iso_trai
 
 void iso_run_close(iso_run *f)
 {
-    if (f->fd >= 0)
-        close(f->fd);
-    if (f->made)
-        rmdir(f->path); /* fails, as it should, once something is in it */
+    if (iso_run_is_pending(f))
+        iso_run_end_pending(f);
+    if (f->path)
+        remove_made(f); /* while it is locked: who waits for it sees that it is gone */
+    if (f->root >= 0)
+        close(f->root);
     iso_free(f->alloc, f->path);
-    *f = (iso_run){.fd = -1, .alloc = f->alloc};
+    *f = (iso_run){.root = -1, .fd = -1, .alloc = f->alloc};
 }
 
 bool iso_run_has(const iso_run *f, const char *name)
@@ -275,13 +362,13 @@ int iso_run_checkpoints(const iso_run *f, uint64_t **rounds, size_t *count, iso_
     *rounds = NULL;
     *count = 0;
     rounds_list l = {0};
-    int result = each_entry(f, list_round, &l, e);
+    int result = iso_run_each(f, f->fd, list_round, &l, e);
     if (result || l.count == 0)
         return result;
     l = (rounds_list){.round = iso_new(f->alloc, l.count, sizeof *l.round), .capacity = l.count};
     if (!l.round)
         return iso_error_set(e, ISO_E_NOMEM, "%s: no memory to list its checkpoints", f->path);
-    result = each_entry(f, list_round, &l, e);
+    result = iso_run_each(f, f->fd, list_round, &l, e);
     if (l.count > l.capacity)
         l.count = l.capacity; /* the folder is locked; what another program put there meanwhile is not ours */
     if (result) {

@@ -43,10 +43,27 @@ static char *newest_checkpoint(const char *folder, const iso_alloc *a)
     return path;
 }
 
+/* A takeover that was cut short, in the folder of a file that is missing. */
+static int look_around(const char *path, const iso_alloc *a, iso_error *e)
+{
+    char *folder = iso_strdup(a, path);
+    if (!folder)
+        return iso_error_set(e, ISO_E_NOMEM, "no memory for a path");
+    size_t name = strlen(iso_path_name(folder));
+    folder[strlen(folder) - name] = 0;
+    int result = iso_run_look(*folder ? folder : ".", a, e);
+    iso_free(a, folder);
+    return result;
+}
+
 int iso_model_path_of(const char *path, const iso_alloc *a, char **out, iso_error *e)
 {
     *out = NULL;
-    if (iso_path_kind_of(path) != ISO_PATH_FOLDER) {
+    iso_path_kind kind = iso_path_kind_of(path);
+    int result = kind == ISO_PATH_FOLDER ? iso_run_look(path, a, e) : kind == ISO_PATH_MISSING ? look_around(path, a, e) : 0;
+    if (result)
+        return result;
+    if (kind != ISO_PATH_FOLDER) {
         *out = iso_strdup(a, path);
         return *out ? 0 : iso_error_set(e, ISO_E_NOMEM, "no memory for a path");
     }

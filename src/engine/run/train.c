@@ -228,8 +228,9 @@ static int save_checkpoint(iso_session *s, int64_t at)
     snprintf(more, sizeof more, ",\"file\":\"%s\"", name);
     iso_tell_event(s, "checkpoint", at, s->snapshot.round, more);
     int result = iso_session_flush(s, true);
-    return result ? result
-                  : iso_checkpoint_write(&s->run, &s->card, s->net, &s->snapshot, s->job->checkpoint.keep, s->error);
+    if (result == 0)
+        result = iso_checkpoint_write(&s->run, &s->card, s->net, &s->snapshot, s->job->checkpoint.keep, s->error);
+    return result || s->snapshot.round == 0 ? result : iso_run_take_over(&s->run, s->error);
 }
 
 static int on_epoch(iso_session *s, const iso_note *n)
@@ -272,6 +273,11 @@ static int on_note(iso_session *s, const iso_note *n, bool *over, bool *stopped)
     return 0;
 }
 
+static bool is_stopped(const iso_session *s)
+{
+    return s->options->stop && atomic_load_explicit(s->options->stop, memory_order_relaxed);
+}
+
 /* Until the last note. A file that cannot be written stops the run; then nothing more is written. */
 static int watch(iso_session *s, bool *stopped)
 {
@@ -292,7 +298,7 @@ static int watch(iso_session *s, bool *stopped)
         }
         if (result)
             s->failed = result;
-        bool wanted = s->failed || (s->options->stop && atomic_load_explicit(s->options->stop, memory_order_relaxed));
+        bool wanted = s->failed || is_stopped(s);
         if (wanted && !asked && !over) {
             s->engine->stop(s->self);
             asked = true;
@@ -335,6 +341,9 @@ static int begin(iso_session *s)
     if (result)
         return result;
     iso_tell_begin(s);
+    if (iso_run_is_pending(&s->run))
+        iso_tell(s, ISO_MESSAGE_INFO, "%s holds an earlier run, which stands until this one has a checkpoint; till then this is in %s/%s",
+                 s->run.path, s->run.path, ISO_RUN_PENDING);
     warn_of_large_steps(s);
     result = s->engine->greet ? s->engine->greet(s) : 0;
     if (result)
@@ -390,6 +399,8 @@ static int finish(iso_session *s, iso_summary *summary)
     int result = !s->engine->has_model || s->engine->has_model(s) ? write_model(s) : 0;
     if (result == 0)
         result = write_summary(s);
+    if (result == 0)
+        result = iso_run_take_over(&s->run, s->error);
     if (result == 0 && summary) {
         *summary = *t;
         *t = (iso_summary){.nodes = NULL};
@@ -415,8 +426,10 @@ static int train(iso_session *s, iso_summary *summary)
     bool stopped = false;
     if (result == 0)
         result = watch(s, &stopped);
-    if (result == ISO_E_NONFINITE || result == ISO_E_WRONG || result == ISO_E_STUCK)
+    if (result == ISO_E_NONFINITE || result == ISO_E_WRONG || result == ISO_E_STUCK) {
+        s->run.keep = true;
         write_the_rest(s, "failed");
+    }
     if (result == 0 && s->engine->close)
         result = s->engine->close(s);
     if (result)
@@ -427,6 +440,8 @@ static int train(iso_session *s, iso_summary *summary)
     result = iso_session_flush(s, true);
     if (result)
         return result;
+    if (iso_run_is_pending(&s->run))
+        return iso_error_set(s->error, ISO_E_INTERRUPTED, "stopped before the first checkpoint");
     if (s->progress.rounds == 0)
         return iso_error_set(s->error, ISO_E_INTERRUPTED, "stopped after round %" PRIu64 "; go on with --resume",
                              s->snapshot.round);
@@ -454,6 +469,8 @@ static int prepare(iso_session *s, bool *finished)
         result = iso_session_engine(s);
     if (result == 0)
         result = iso_session_state(s);
+    if (result == 0 && iso_run_is_pending(&s->run) && is_stopped(s))
+        result = iso_error_set(s->error, ISO_E_INTERRUPTED, "stopped before the first round");
     if (result)
         return result;
     if (s->resumed_round)
@@ -467,7 +484,7 @@ static int prepare(iso_session *s, bool *finished)
 static int check_options(const iso_train_options *o, iso_error *e)
 {
     if (o->resume && o->force)
-        return iso_error_set(e, ISO_E_ARGUMENT, "resume goes on with a run, force removes it: give one of the two");
+        return iso_error_set(e, ISO_E_ARGUMENT, "resume goes on with a run, force replaces it: give one of the two");
     return 0;
 }
 
@@ -484,7 +501,7 @@ int iso_session_run(const iso_engine *engine, const void *setting, const iso_job
     iso_error own;
     iso_session s = {.engine = engine, .setting = setting, .options = options ? options : &standard, .error = e ? e : &own};
     s.alloc = s.options->alloc ? s.options->alloc : iso_alloc_default();
-    s.run = (iso_run){.fd = -1, .alloc = s.alloc};
+    s.run = (iso_run){.root = -1, .fd = -1, .alloc = s.alloc};
     s.metrics.fd = s.events.fd = -1;
     *s.error = (iso_error){.code = 0};
     if (summary)
@@ -518,6 +535,9 @@ int iso_session_run(const iso_engine *engine, const void *setting, const iso_job
         result = prepare(&s, &finished);
     if (result == 0)
         result = finished ? read_finished(&s, summary) : train(&s, summary);
+    if (iso_run_is_pending(&s.run))
+        iso_tell(&s, ISO_MESSAGE_INFO, "the earlier run in %s stands%s", s.run.path,
+                 s.run.keep ? "; what this one wrote is in " ISO_RUN_PENDING " inside" : "");
     iso_session_fini(&s);
     if (result == 0)
         *s.error = (iso_error){.code = 0}; /* a damaged checkpoint that was passed over is no error any more */

@@ -8,8 +8,7 @@
 
 #include "engine/run/folder.h"
 
-/* The planted fault of a step, 0 without one. */
-static int planted(const iso_run *f, iso_file_step step, const char *name)
+int iso_run_planted(const iso_run *f, iso_file_step step, const char *name)
 {
     return f->faults && f->faults->file ? f->faults->file(f->faults->context, step, name) : 0;
 }
@@ -17,7 +16,7 @@ static int planted(const iso_run *f, iso_file_step step, const char *name)
 static int write_all(const iso_run *f, int fd, const char *name, const void *bytes, size_t size)
 {
     const unsigned char *at = bytes;
-    int why = planted(f, ISO_FILE_WRITE, name);
+    int why = iso_run_planted(f, ISO_FILE_WRITE, name);
     while (why == 0 && size > 0) {
         ssize_t n = write(fd, at, size);
         if (n < 0) {
@@ -35,17 +34,22 @@ static int write_all(const iso_run *f, int fd, const char *name, const void *byt
 
 static int sync_to_disk(const iso_run *f, int fd, iso_file_step step, const char *name)
 {
-    int why = planted(f, step, name);
+    int why = iso_run_planted(f, step, name);
     while (why == 0 && fsync(fd) != 0)
         if (errno != EINTR)
             why = errno;
     return why == EINVAL || why == ENOTSUP ? 0 : why; /* pipes and special files cannot be synced */
 }
 
+int iso_run_sync_folder(const iso_run *f, int folder)
+{
+    return sync_to_disk(f, folder, ISO_FILE_SYNC_FOLDER, "");
+}
+
 /* The descriptor is closed in any case. */
 static int close_file(const iso_run *f, int fd, const char *name)
 {
-    int why = planted(f, ISO_FILE_CLOSE, name);
+    int why = iso_run_planted(f, ISO_FILE_CLOSE, name);
     if (close(fd) != 0 && errno != EINTR && why == 0)
         why = errno;
     return why;
@@ -62,7 +66,7 @@ int iso_replace_begin(iso_replace *r, iso_run *f, const char *name, iso_error *e
     *r = (iso_replace){.folder = f, .fd = -1};
     snprintf(r->name, sizeof r->name, "%s", name);
     snprintf(r->temporary, sizeof r->temporary, ".%s.tmp", name);
-    int why = planted(f, ISO_FILE_OPEN, name);
+    int why = iso_run_planted(f, ISO_FILE_OPEN, name);
     if (why == 0) {
         r->fd = openat(f->fd, r->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
         why = r->fd < 0 ? errno : 0;
@@ -86,7 +90,7 @@ int iso_replace_commit(iso_replace *r, iso_error *e)
     r->fd = -1;
     why = close_file(f, fd, r->name);
     if (why == 0) {
-        why = planted(f, ISO_FILE_RENAME, r->name);
+        why = iso_run_planted(f, ISO_FILE_RENAME, r->name);
         if (why == 0 && renameat(f->fd, r->temporary, f->fd, r->name) != 0)
             why = errno;
     }
@@ -94,7 +98,7 @@ int iso_replace_commit(iso_replace *r, iso_error *e)
         unlinkat(f->fd, r->temporary, 0);
         return iso_run_error(f, r->name, "closing or renaming failed", why, e);
     }
-    why = sync_to_disk(f, f->fd, ISO_FILE_SYNC_FOLDER, "");
+    why = iso_run_sync_folder(f, f->fd);
     return why ? iso_run_error(f, r->name, "writing the folder to the disk failed", why, e) : 0;
 }
 
@@ -120,7 +124,7 @@ int iso_run_put(iso_run *f, const char *name, const void *bytes, size_t size, is
 
 int iso_run_remove(iso_run *f, const char *name, iso_error *e)
 {
-    int why = planted(f, ISO_FILE_REMOVE, name);
+    int why = iso_run_planted(f, ISO_FILE_REMOVE, name);
     if (why == 0 && unlinkat(f->fd, name, 0) != 0 && errno != ENOENT)
         why = errno;
     return why ? iso_run_error(f, name, "cannot be removed", why, e) : 0;
@@ -130,7 +134,7 @@ int iso_journal_open(iso_journal *j, iso_run *f, const char *name, uint64_t keep
 {
     *j = (iso_journal){.folder = f, .fd = -1};
     snprintf(j->name, sizeof j->name, "%s", name);
-    int why = planted(f, ISO_FILE_OPEN, name);
+    int why = iso_run_planted(f, ISO_FILE_OPEN, name);
     if (why == 0) {
         j->fd = openat(f->fd, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
         if (j->fd < 0 || ftruncate(j->fd, (off_t)keep) != 0)

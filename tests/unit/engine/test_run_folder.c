@@ -38,19 +38,28 @@ static void open_fails(const char *path, iso_run_mode mode, int code, const char
     assert_int_equal(f.fd, -1);
 }
 
-/* Parents are made; a folder made for nothing is taken away again, its parents and a filled one stay. */
+/* Parents are made; a folder made for nothing is taken away again with the parents made for it; a filled one stays, and so does
+ * what was there. */
 static void makes_and_takes_away(void **state)
 {
     (void)state;
     char *s = scratch_make();
+    static const char *const spelled[] = {"a/b/run", "a//b/run/", "run"};
+    for (size_t i = 0; i < TEST_COUNT(spelled); i++) {
+        const char *path = scratch_path(s, spelled[i]);
+        iso_run f = open_ok(path, ISO_RUN_NEW);
+        assert_true(f.made > strlen(s));
+        assert_int_equal(scratch_entries(path), 0);
+        iso_run_close(&f);
+        iso_run_close(&f);
+        assert_int_equal(scratch_entries(s), 0);
+    }
     const char *path = scratch_path(s, "a/b/run");
+    assert_int_equal(mkdir(scratch_path(s, "a"), 0777), 0);
     iso_run f = open_ok(path, ISO_RUN_NEW);
-    assert_true(f.made);
-    assert_int_equal(scratch_entries(path), 0);
     iso_run_close(&f);
-    iso_run_close(&f);
-    assert_false(scratch_exists(path));
-    assert_true(scratch_exists(scratch_path(s, "a/b")));
+    assert_true(scratch_exists(scratch_path(s, "a")));
+    assert_int_equal(scratch_entries(scratch_path(s, "a")), 0);
 
     f = open_ok(path, ISO_RUN_RESUME);
     assert_int_equal(iso_run_put(&f, "latest", "x", 1, NULL), 0);
@@ -64,7 +73,7 @@ static void refuses_what_is_in_the_way(void **state)
     (void)state;
     char *s = scratch_make();
     scratch_write(scratch_path(s, "file"), "", 0);
-    open_fails(scratch_path(s, "file"), ISO_RUN_NEW, ISO_E_IO, "file is a file");
+    open_fails(scratch_path(s, "file"), ISO_RUN_NEW, ISO_E_BUSY, "file is a file");
     open_fails(scratch_path(s, "file/x"), ISO_RUN_NEW, ISO_E_IO, scratch_path(s, "file is a file"));
     open_fails(scratch_path(s, "file/x/y"), ISO_RUN_FORCE, ISO_E_IO, scratch_path(s, "file is a file"));
     open_fails("", ISO_RUN_NEW, ISO_E_ARGUMENT, "--out");
@@ -80,8 +89,8 @@ static void refuses_what_is_in_the_way(void **state)
     scratch_remove(s);
 }
 
-/* --force takes away what a run writes and nothing else; left-over temporary files go in every mode. */
-static void force_removes_its_own_alone(void **state)
+/* What a run writes is known from what others put there; left-over temporary files go in every mode. */
+static void knows_its_own_files(void **state)
 {
     (void)state;
     static const char *const own[] = {"job.yaml",
@@ -91,6 +100,7 @@ static void force_removes_its_own_alone(void **state)
                                       "model.safetensors",
                                       "best.safetensors",
                                       "latest",
+                                      "trace.json",
                                       "checkpoint-0.safetensors",
                                       "checkpoint-120.safetensors"};
     static const char *const foreign[] = {"notes.txt",
@@ -122,10 +132,7 @@ static void force_removes_its_own_alone(void **state)
     assert_int_equal(rounds[1], 0);
     iso_free(iso_alloc_default(), rounds);
     iso_run_close(&f);
-
-    f = open_ok(s, ISO_RUN_FORCE);
-    assert_int_equal(scratch_entries(s), sizeof foreign / sizeof foreign[0]);
-    iso_run_close(&f);
+    assert_int_equal(scratch_entries(s), sizeof own / sizeof own[0] + sizeof foreign / sizeof foreign[0]);
     scratch_remove(s);
 }
 
@@ -144,11 +151,109 @@ static void only_one_run_at_a_time(void **state)
     scratch_remove(s);
 }
 
+/* ---- several at once ----------------------------------------------------------------------------------- */
+
+/* A file system without locks: an empty folder may be one that another run has just made. */
+static int no_locks(void *context, iso_file_step step, const char *path)
+{
+    (void)context;
+    (void)path;
+    return step == ISO_FILE_LOCK ? ENOLCK : 0;
+}
+
+static void without_locks_only_the_maker_has_it(void **state)
+{
+    (void)state;
+    char *s = scratch_make();
+    iso_train_faults faults = {.file = no_locks};
+    iso_run f, other;
+    iso_error e = {0};
+    const char *path = scratch_path(s, "run");
+    assert_int_equal(iso_run_open(&f, path, ISO_RUN_NEW, &faults, iso_alloc_default(), &e), 0);
+    assert_true(f.unlocked);
+    assert_int_equal(iso_run_open(&other, path, ISO_RUN_NEW, &faults, iso_alloc_default(), &e), ISO_E_BUSY);
+    test_expect_word(e.text, "no locks");
+    assert_true(scratch_exists(path));
+    iso_run_close(&f);
+    assert_false(scratch_exists(path));
+    assert_int_equal(mkdir(path, 0777), 0);
+    assert_int_equal(iso_run_open(&f, path, ISO_RUN_FORCE, &faults, iso_alloc_default(), &e), 0);
+    iso_run_close(&f);
+    scratch_remove(s);
+}
+
+typedef struct remover {
+    const char *path;
+    int left;
+} remover;
+
+static int remove_before_the_lock(void *context, iso_file_step step, const char *path)
+{
+    (void)path;
+    remover *r = context;
+    if (step == ISO_FILE_LOCK && r->left-- > 0)
+        assert_int_equal(rmdir(r->path), 0);
+    return 0;
+}
+
+/* Who made the folder may fail and remove it while another one waits for the lock: that one must not train into a folder that is no
+ * more. */
+static void a_folder_that_goes_before_the_lock_is_made_again(void **state)
+{
+    (void)state;
+    char *s = scratch_make();
+    remover r = {scratch_path(s, "run"), 3};
+    iso_train_faults faults = {.context = &r, .file = remove_before_the_lock};
+    iso_run f;
+    iso_error e = {0};
+    assert_int_equal(mkdir(r.path, 0777), 0);
+    assert_int_equal(iso_run_open(&f, r.path, ISO_RUN_NEW, &faults, iso_alloc_default(), &e), 0);
+    assert_int_equal(iso_run_put(&f, "latest", "x", 1, &e), 0);
+    iso_run_close(&f);
+    assert_int_equal(scratch_entries(r.path), 1);
+    scratch_remove(s);
+}
+
+/* Twenty processes try one name until they have it, and give it back as often: nobody writes into a folder that another one has
+ * removed. */
+static void many_at_once_have_it_in_turn(void **state)
+{
+    (void)state;
+    enum { JOBS = 20, TURNS = 20 };
+    char *s = scratch_make();
+    const char *path = scratch_path(s, "a/b/run");
+    pid_t child[JOBS];
+    fflush(NULL);
+    for (int i = 0; i < JOBS; i++) {
+        child[i] = fork();
+        assert_true(child[i] >= 0);
+        for (int turn = 0; child[i] == 0;) {
+            iso_run f;
+            iso_error e = {0};
+            int result = iso_run_open(&f, path, ISO_RUN_NEW, NULL, iso_alloc_default(), &e);
+            if (result && result != ISO_E_BUSY)
+                _exit(1);
+            if (result)
+                continue;
+            bool good = iso_run_put(&f, "latest", "x", 1, &e) == 0 && iso_run_remove(&f, "latest", &e) == 0;
+            iso_run_close(&f);
+            if (!good || ++turn == TURNS)
+                _exit(good ? 0 : 2);
+        }
+    }
+    for (int i = 0; i < JOBS; i++) {
+        int status;
+        assert_int_equal(waitpid(child[i], &status, 0), child[i]);
+        assert_int_equal(status, 0);
+    }
+    scratch_remove(s);
+}
+
 /* ---- faults -------------------------------------------------------------------------------------------- */
 
 typedef struct plan {
     int at, count, error; /* the at-th step fails with error; -1: the process ends there */
-    int seen[ISO_FILE_REMOVE + 1];
+    int seen[ISO_FILE_LOCK + 1];
 } plan;
 
 static int fault(void *context, iso_file_step step, const char *path)
@@ -256,7 +361,7 @@ static void a_failed_trial_write_is_told_before_training(void **state)
 {
     (void)state;
     char *s = scratch_make();
-    for (int at = 0; at < 2; at++) {
+    for (int at = 1; at < 3; at++) { /* the lock is the first step */
         plan p = {.at = at, .error = EROFS};
         iso_train_faults faults = {.context = &p, .file = fault};
         iso_run f;
@@ -314,8 +419,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(makes_and_takes_away),
         cmocka_unit_test(refuses_what_is_in_the_way),
-        cmocka_unit_test(force_removes_its_own_alone),
+        cmocka_unit_test(knows_its_own_files),
         cmocka_unit_test(only_one_run_at_a_time),
+        cmocka_unit_test(without_locks_only_the_maker_has_it),
+        cmocka_unit_test(a_folder_that_goes_before_the_lock_is_made_again),
+        cmocka_unit_test(many_at_once_have_it_in_turn),
         cmocka_unit_test(every_step_may_fail),
         cmocka_unit_test(the_process_may_end_at_every_step),
         cmocka_unit_test(a_failed_trial_write_is_told_before_training),
