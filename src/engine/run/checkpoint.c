@@ -231,7 +231,7 @@ static int same_data(const iso_card *before, const iso_card *now, const iso_run 
     static const char *const what[ISO_CARD_SETS] = {"training set", "test set", "validation set"};
     static const char *const flag[ISO_CARD_SETS] = {"--data", "--set data.test", "--set data.validation"};
     char old[SET_SHOWN], fresh[SET_SHOWN];
-    for (int k = 0; k < ISO_CARD_SETS; k++)
+    for (iso_card_set k = ISO_CARD_TRAINING; k < ISO_CARD_SETS; k++)
         if (before->set[k].there != now->set[k].there || before->set[k].fingerprint != now->set[k].fingerprint)
             return iso_error_set(e, ISO_E_MISMATCH,
                                  "the %s was %s in the run to resume and is %s now; name the run's own with %s%sPATH; to train on with "
