@@ -27,9 +27,9 @@ typedef struct star {
     iso_machine machine[NODES];
     iso_simulate_options options;
     sim_node node[NODES];
-    iso_sim s;
     arrival arrived[ARRIVALS];
     uint32_t count;
+    iso_sim s; /* the last: it ends in an array of no fixed length */
 } star;
 
 static star *make(double own, double shared, int64_t latency)
